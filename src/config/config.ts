@@ -41,7 +41,7 @@ export type ParseResult = {
   readonly text: string;
 } & ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
 
-/** A warning or a note about a file that is accepted, see {@link Reading}. */
+/** A warning or a note about a file that is accepted, see {@link ConfigReading}. */
 export interface Remark {
   readonly severity: Exclude<Problem["severity"], "error">;
   readonly path: Path;
@@ -49,12 +49,12 @@ export interface Remark {
   readonly fault: Fault;
 }
 
-export interface Reading extends Environment {
+export interface ConfigReading extends Environment {
   /** What else there is to say of an accepted file; default: nothing. */
   readonly review?: (config: Config) => readonly Remark[];
 }
 
-export interface ParseOptions extends Reading {
+export interface ParseOptions extends ConfigReading {
   /** The name of the file, for messages; paths in it are relative to its folder. */
   readonly file: string;
 }
@@ -89,7 +89,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
 /** Reads and parses a file; one that cannot be read is a problem like any other. */
 export async function loadConfig(
   path: string,
-  environment: Reading = processEnvironment,
+  environment: ConfigReading = processEnvironment,
 ): Promise<ParseResult> {
   let text: string;
   try {

@@ -102,9 +102,6 @@ function reviewPrices(
   const known = routes.filter(({ path }) => tree.intact(["accept"]) && tree.intact(path));
   const above = (cents: bigint, counts: (offer: OfferSettings) => boolean) =>
     known.filter(({ action }) => (lowestCents(action.offers.filter(counts)) ?? 0n) > cents);
-  const isUsual = ({ network, asset }: OfferSettings) => isUsualToken(network, asset.address);
-  const isDollar = ({ network, asset }: OfferSettings) =>
-    asset.address === dollarAsset(network).address;
   const remarks = [
     [
       above(100n, isUsual),
@@ -122,6 +119,14 @@ function reviewPrices(
     const path = tree.has(price) ? price : first.path;
     problems.add("note", path, fault("high-price", fullMessage));
   }
+}
+
+function isUsual({ network, asset }: OfferSettings): boolean {
+  return isUsualToken(network, asset.address);
+}
+
+function isDollar({ network, asset }: OfferSettings): boolean {
+  return asset.address === dollarAsset(network).address;
 }
 
 /** The cheapest in dollars, rounded up to whole cents; undefined when there is none. */
@@ -144,10 +149,7 @@ function reviewTokens(
 ): void {
   const [first, ...others] = routes.filter(
     ({ path, action: { offers } }) =>
-      tree.intact(["accept"]) &&
-      tree.intact(path) &&
-      offers.length > 0 &&
-      !offers.some(({ network, asset }) => isUsualToken(network, asset.address)),
+      tree.intact(["accept"]) && tree.intact(path) && offers.length > 0 && !offers.some(isUsual),
   );
   const offer = first?.action.offers[0];
   if (first === undefined || offer === undefined) return;

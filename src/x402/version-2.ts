@@ -269,7 +269,7 @@ export function codeOfV2(code: unknown): unknown {
 }
 
 /** Members of `extra` that are hints, or of which what is signed tells more. */
-const NOT_COMPARED: ReadonlySet<string> = new Set([
+export const NOT_COMPARED: ReadonlySet<string> = new Set([
   "feePayer",
   "recentBlockhash",
   "lastValidBlockHeight",

@@ -289,7 +289,7 @@ function carefully(
   known: readonly Entry[],
   { kind }: BuyerWallet,
 ): Result<readonly Entry[], Verdict> {
-  const recognized = known.filter((offer) => FLOWS.includes(flowOf(offer)));
+  const recognized = known.filter((offer) => FLOWS.has(flowOf(offer)));
   if (recognized.length === 0) {
     return err(refuses("unreadable", "knows no paymentFlow of the answer"));
   }
@@ -310,7 +310,7 @@ function carefully(
 }
 
 const AUTHORIZATION = "authorization";
-const FLOWS: readonly unknown[] = [AUTHORIZATION, PAYMENT_FLOW.paymentFlow, "escrow"];
+const FLOWS = new Set<unknown>([AUTHORIZATION, PAYMENT_FLOW.paymentFlow, "escrow"]);
 
 function flowOf({ extra }: Entry): unknown {
   return extra?.["paymentFlow"] ?? AUTHORIZATION;

@@ -1,10 +1,13 @@
 /**
  * Whether buyers who go to the public URL find this gateway, with this file, and nothing on the way takes away
- * what a payment needs: the 402 itself, `X-PAYMENT`, and answers that no cache keeps.
+ * what a payment needs: the 402 itself, the header with the payment, and answers that no cache keeps.
  */
 import { lookup } from "node:dns/promises";
 import type { Config } from "../../config/config.ts";
+import { PAYMENT_HEADERS, PAYMENT_REQUIRED_HEADER, RECEIPT_HEADERS } from "../../x402/header.ts";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../../x402/x402.ts";
 import { DryGateway, requestFor } from "../dry-gateway.ts";
+import { quoteHeader } from "../route-quotes.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
 import {
   codeOf,
@@ -16,7 +19,7 @@ import {
   type DoctorFinding,
 } from "./finding.ts";
 import { ask, readCertificate, type HttpAnswer } from "./http-probe.ts";
-import { firstDifference, readAccepts } from "./same-offers.ts";
+import { firstDifference, readOffers } from "./same-offers.ts";
 import { isInUse } from "./store-checks.ts";
 
 const SUBJECT = "publicUrl";
@@ -78,11 +81,13 @@ async function checkAnswers(
   }
   const own = judgeOffer(dry, sample, answer);
   if (own.status === "fail") return [own];
-  const [payment, preflight] = await Promise.all([
-    checkPaymentHeader(sample, signal),
+  const { v1, v2 } = config.protocol;
+  const checked = await Promise.all([
+    v1 ? checkPaymentHeader(sample, X402_VERSION, signal) : [],
+    v2 ? checkPaymentHeader(sample, X402_VERSION_2, signal) : [],
     config.cors === "off" ? [] : checkPreflight(sample, signal),
   ]);
-  return [own, judgeCaching(answer), ...payment, ...preflight];
+  return [own, judgeCaching(answer), ...checked.flat()];
 }
 
 /** A route without parameters if there is one, else with a name in their place. */
@@ -117,7 +122,7 @@ async function unreached(config: Config, cause: unknown): Promise<DoctorFinding>
 }
 
 function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): DoctorFinding {
-  const { key, method, target } = sample;
+  const { key } = sample;
   const { status, headers, text } = answer;
   if (status >= 300 && status < 400) {
     const where = URL.parse(headers.location ?? "", sample.url)?.origin ?? "nowhere";
@@ -131,15 +136,23 @@ function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): Doctor
     const fix =
       status < 300
         ? "whoever answers there gives away what has a price: have it lead to the gateway"
-        : "have the proxy pass requests on to the gateway with their path, and 402 as it is";
+        : "have the proxy pass requests on to the gateway with their path, and 402 as it is (nginx: with a larger proxy_buffer_size, see check)";
     return fail(SUBJECT, `answers ${status} for ${key}, not 402`, fix);
   }
-  const got = readAccepts(text);
-  if (got === undefined) {
+  const own = dry.ask(sample).answer;
+  const expected = readOffers(own?.body ?? "", own && quoteHeader(own));
+  const got = readOffers(text, String(headers[PAYMENT_REQUIRED_HEADER.toLowerCase()] ?? ""));
+  if (expected.v1 !== undefined && got.v1 === undefined) {
     const fix = "have the proxy pass the body of a 402 on as it is (no error pages of its own)";
     return fail(SUBJECT, `answers 402 for ${key} without the offers in its body`, fix);
   }
-  const difference = firstDifference(dry.accepts(method, target), got);
+  if (expected.v2 !== undefined && got.v2 === undefined) {
+    const fix = `have the proxy pass ${PAYMENT_REQUIRED_HEADER} on: clients of version 2 find no price there now`;
+    return fail(SUBJECT, `answers 402 for ${key} without ${PAYMENT_REQUIRED_HEADER}`, fix);
+  }
+  const difference =
+    firstDifference(expected.v1 ?? [], (expected.v1 && got.v1) ?? []) ??
+    firstDifference(expected.v2 ?? [], (expected.v2 && got.v2) ?? []);
   if (difference !== null) {
     const fix =
       "another gateway answers there, or this one runs with an older file: reload or restart it";
@@ -169,23 +182,23 @@ function judgeCaching({ headers }: HttpAnswer): DoctorFinding {
 
 async function checkPaymentHeader(
   sample: Sample,
+  version: X402Version,
   signal: AbortSignal,
 ): Promise<readonly DoctorFinding[]> {
-  const fix = "have the proxy pass X-PAYMENT on (and X-PAYMENT-RESPONSE back): nobody can pay now";
+  const name = PAYMENT_HEADERS[version];
+  const fix = `have the proxy pass ${name} on (and ${RECEIPT_HEADERS[version]} back): nobody can pay now`;
   try {
-    const headers = { "X-PAYMENT": NO_PAYMENT };
+    const headers = { [name]: NO_PAYMENT };
     const { status, text } = await ask({ url: sample.url, method: sample.method, headers }, signal);
     if (status === 400 && text.includes("invalid_payload")) {
-      return [ok(SUBJECT, "X-PAYMENT reaches the gateway")];
+      return [ok(SUBJECT, `${name} reaches the gateway`)];
     }
-    if (status === 402 && text.includes("X-PAYMENT header is required")) {
-      return [fail(SUBJECT, "X-PAYMENT is lost on the way to the gateway", fix)];
-    }
+    if (status === 402) return [fail(SUBJECT, `${name} is lost on the way to the gateway`, fix)];
     return [
-      warn(SUBJECT, `answers ${status} to a request with X-PAYMENT, not the gateway's 400`, fix),
+      warn(SUBJECT, `answers ${status} to a request with ${name}, not the gateway's 400`, fix),
     ];
   } catch (cause) {
-    return [fail(SUBJECT, `with X-PAYMENT it ${describeFailure(cause)}`, fix)];
+    return [fail(SUBJECT, `with ${name} it ${describeFailure(cause)}`, fix)];
   }
 }
 
@@ -197,7 +210,7 @@ async function checkPreflight(
   const headers = {
     Origin: "https://doctor.example",
     "Access-Control-Request-Method": sample.method,
-    "Access-Control-Request-Headers": "x-payment,access-control-expose-headers",
+    "Access-Control-Request-Headers": "x-payment,payment-signature,access-control-expose-headers",
   };
   const fix =
     "have the proxy leave OPTIONS requests to the gateway: pages in a browser cannot pay now";

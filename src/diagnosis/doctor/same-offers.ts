@@ -1,16 +1,31 @@
 /** Whether what a gateway offers is what a file says, whoever pays network fees at the moment. */
-import type { PaymentRequirements } from "../../x402/x402.ts";
+import { readHeaderJson } from "../../buyer/offer.ts";
+import { memberOf } from "../../x402/json.ts";
+import { NOT_COMPARED } from "../../x402/version-2.ts";
 import { TOLD_AT_RUN_TIME } from "../dry-gateway.ts";
 
-/** The offers in the body of a 402; undefined where it has none. */
-export function readAccepts(text: string): readonly unknown[] | undefined {
+/** What a 402 offers in each version; undefined where it has none. */
+interface OffersOf402 {
+  readonly v1: readonly unknown[] | undefined;
+  readonly v2: readonly unknown[] | undefined;
+}
+
+/** @param header the value of `PAYMENT-REQUIRED`; null: there is none */
+export function readOffers(body: string, header: string | null): OffersOf402 {
+  return { v1: acceptsOf(parsed(body)), v2: acceptsOf(header && readHeaderJson(header)) };
+}
+
+function parsed(text: string): unknown {
   try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body !== "object" || body === null || !("accepts" in body)) return undefined;
-    return Array.isArray(body.accepts) ? body.accepts : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+function acceptsOf(quote: unknown): readonly unknown[] | undefined {
+  const accepts = memberOf(quote, "accepts");
+  return Array.isArray(accepts) ? accepts : undefined;
 }
 
 /**
@@ -18,7 +33,7 @@ export function readAccepts(text: string): readonly unknown[] | undefined {
  * facilitator tells its fee payer may be missing.
  */
 export function firstDifference(
-  expected: readonly PaymentRequirements[],
+  expected: readonly unknown[],
   got: readonly unknown[],
 ): string | null {
   let at = 0;
@@ -26,14 +41,16 @@ export function firstDifference(
     const other = got[at];
     const difference = offerDifference(offer, other);
     if (difference === null) at += 1;
-    else if (offer.extra?.["feePayer"] !== TOLD_AT_RUN_TIME) return difference;
+    else if (memberOf(memberOf(offer, "extra"), "feePayer") !== TOLD_AT_RUN_TIME) return difference;
   }
   return at === got.length ? null : `there are ${got.length} offers, not ${expected.length}`;
 }
 
-function offerDifference(expected: PaymentRequirements, got: unknown): string | null {
-  if (typeof got !== "object" || got === null) return `no offer on ${expected.network}`;
-  const [mine, other] = [comparable(expected), comparable(got)];
+function offerDifference(expected: unknown, got: unknown): string | null {
+  if (typeof got !== "object" || got === null) {
+    return `no offer on ${String(memberOf(expected, "network"))}`;
+  }
+  const [mine, other] = [comparable(Object(expected)), comparable(got)];
   for (const name of new Set([...Object.keys(mine), ...Object.keys(other)])) {
     if (mine[name] === other[name]) continue;
     return `${name} is ${short(other[name])}, not ${short(mine[name])}`;
@@ -41,12 +58,13 @@ function offerDifference(expected: PaymentRequirements, got: unknown): string | 
   return null;
 }
 
-/** Each member as JSON; without the account that pays network fees, which may be another one any time. */
+/** Each member as JSON; without what `extra` may say otherwise any time: who pays network fees, and a blockhash. */
 function comparable(offer: object): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(offer).map(([name, value]) => {
-      const { feePayer: _, ...extra } = name === "extra" ? Object(value) : {};
-      return [name, JSON.stringify(name === "extra" ? extra : value)];
+      if (name !== "extra") return [name, JSON.stringify(value)];
+      const kept = Object.entries(Object(value)).filter(([each]) => !NOT_COMPARED.has(each));
+      return [name, JSON.stringify(Object.fromEntries(kept))];
     }),
   );
 }

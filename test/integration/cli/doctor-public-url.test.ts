@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Site } from "../../support/serve.ts";
 import { DoctorShop, NOWHERE } from "./doctor-shop.ts";
-import { fixOf, troubles, type DoctorStage, type ProxyChanges } from "./doctor-stage.ts";
+import { about, fixOf, troubles, type DoctorStage, type ProxyChanges } from "./doctor-stage.ts";
 
 let shop: DoctorShop;
 let stage: DoctorStage;
@@ -66,6 +66,21 @@ describe("the public URL", () => {
   });
 });
 
+test("a gateway of version 2 alone is found well", async () => {
+  await using site = await Site.create();
+  const yaml = `protocol: { v1: false }\n${shop.yaml()}`;
+  const running = await site.serve(yaml, shop.env);
+  await running.untilReady();
+  const report = await stage.examine(shop.own(running.url, yaml, site.store), shop.env);
+  expect(report).toMatchObject({ code: 0, ok: true });
+  expect(about(report, /^publicUrl$/)).toEqual([
+    expect.stringMatching(/^ok is this gateway: /),
+    "ok no cache keeps the 402",
+    "ok PAYMENT-SIGNATURE reaches the gateway",
+    "ok preflights of browsers reach the gateway",
+  ]);
+});
+
 describe("a proxy before the gateway", () => {
   let changes: ProxyChanges = {};
   let proxied: string;
@@ -98,9 +113,15 @@ describe("a proxy before the gateway", () => {
     expect(await examineBehind({})).toEqual([]);
   });
 
-  test("that drops X-PAYMENT is found", async () => {
+  test("that drops what carries a payment, or a price, is found", async () => {
     expect(await examineBehind({ request: without("x-payment") })).toEqual([
       "fail publicUrl: X-PAYMENT is lost on the way to the gateway",
+    ]);
+    expect(await examineBehind({ request: without("payment-signature") })).toEqual([
+      "fail publicUrl: PAYMENT-SIGNATURE is lost on the way to the gateway",
+    ]);
+    expect(await examineBehind({ answer: without("payment-required") })).toEqual([
+      "fail publicUrl: answers 402 for GET /weather without PAYMENT-REQUIRED",
     ]);
   });
 

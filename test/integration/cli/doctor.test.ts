@@ -50,6 +50,7 @@ describe("a gateway that runs well", () => {
       ),
       "ok no cache keeps the 402",
       "ok X-PAYMENT reaches the gateway",
+      "ok PAYMENT-SIGNATURE reaches the gateway",
       "ok preflights of browsers reach the gateway",
     ]);
     expect(about(report, /official clients/)).toEqual([

@@ -2,6 +2,8 @@
  * The real clients, run to the end over a network that answers one 402: what they decide has to be what the
  * rules say. Nothing of them is replaced but `fetch`, so schema, choice, limits and signing are theirs.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createKeyPairSignerFromBytes } from "@solana/kit";
 import { wrapAxiosWithPayment, x402Client as AxiosX402Client } from "@x402/axios";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
@@ -429,6 +431,14 @@ routes:
     return { quote, wallets: walletsFor([network]) };
   });
 }
+
+test("clients are named as they are installed", () => {
+  for (const { name } of CLIENTS) {
+    const [client = "", version] = name.split(" ");
+    const path = join(import.meta.dirname, "../../../../node_modules", client, "package.json");
+    expect(JSON.parse(readFileSync(path, "utf8")), name).toMatchObject({ version });
+  }
+});
 
 test("the tokens of version 2 clients are theirs, and no other", () => {
   const evm = new ExactEvmScheme(privateKeyToAccount(KEY));
