@@ -125,7 +125,7 @@ const V2_EVM_NETWORKS: readonly string[] = [...V1_EVM_NETWORKS, ...V2_MORE_EVM_N
 
 /** What version 2 clients differ in, and what their users may set up. */
 interface V2SetUp {
-  /** Spend controls and payment flows: since 2.27.0 of @x402/core; 2.11.0 pays any amount of any token. */
+  /** Spend controls and payment flows: @x402/core 2.27.0 has them; 2.11.0 pays any amount of any token. */
   readonly isCareful: boolean;
   /** Those whose schemes are registered: both by `registerExactEvmScheme` and `registerExactSvmScheme`. */
   readonly versions: readonly unknown[];
@@ -146,7 +146,7 @@ export const CLIENTS: readonly ClientRules[] = [
   },
 ];
 
-/** Those of version 2 whose users have registered schemes of one version alone; of version 2 alone their papers do. */
+/** Those of version 2 whose users have registered schemes of one version alone, as their README does of version 2. */
 export const HALVES: readonly ClientRules[] = BOTH.map((version) => ({
   name: `@x402 with schemes of version ${version} alone`,
   judge: (quote, wallet) => judgeV2(quote, wallet, { isCareful: true, versions: [version] }),
