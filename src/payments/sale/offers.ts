@@ -71,7 +71,7 @@ export interface QuoteTerms {
  * The largest value of `PAYMENT-REQUIRED` that has extensions: with the other lines of an answer it fits into the
  * 4,096 bytes that nginx reads of a head by default.
  */
-const MAX_EXTENDED = 3_400;
+const MAX_EXTENDED = 3_250;
 /** The largest of all: a head of more than 16 KiB breaks clients of either version. */
 const MAX_QUOTE = 12_288;
 

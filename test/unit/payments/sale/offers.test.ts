@@ -174,7 +174,7 @@ describe("a quote of version 2 where purchases may be named", () => {
       expect(Object.keys(extensions)).toEqual(names);
       for (const name of names) expect(extensions[name]).not.toHaveProperty("schema");
       expect(extensions["payment-identifier"].info).toEqual({ required: use === "required" });
-      expect(bytes).toBeLessThan(3_400);
+      expect(bytes).toBeLessThan(3_250);
     }
   });
 

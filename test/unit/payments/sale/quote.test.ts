@@ -89,7 +89,7 @@ describe("the quote of version 2", () => {
     expect(some?.quote.extensions?.["bazaar"]).not.toHaveProperty("schema");
     expect(many?.quote).not.toHaveProperty("extensions");
     expect(many?.quote.accepts).toHaveLength(EVM.length);
-    for (const each of [one, some]) expect(each?.value.length).toBeLessThanOrEqual(3_400);
+    for (const each of [one, some]) expect(each?.value.length).toBeLessThanOrEqual(3_250);
   });
 
   test("lets go of the query and of what the resource is, then of itself, to stay under 16 KiB", () => {
