@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { encodeHeaderJson } from "../../src/x402/header.ts";
 import { paymentV2 } from "../../src/x402/version-2.ts";
-import { present, PURSE, quote, richBuyer, sign } from "../support/buyer.ts";
+import { headerJson, present, PURSE, quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount, signPayment, type FreshAccount } from "../support/payer.ts";
@@ -88,17 +88,13 @@ async function repeat(url: string, payment: string): Promise<Omit<Bought, "payme
 }
 
 async function told(response: Response): Promise<Omit<Bought, "payment">> {
-  const receipt = response.headers.get("PAYMENT-RESPONSE");
-  return {
-    status: response.status,
-    text: await response.text(),
-    receipt: receipt === null ? undefined : JSON.parse(atob(receipt)),
-  };
+  const receipt = headerJson(response.headers, "PAYMENT-RESPONSE");
+  return { status: response.status, text: await response.text(), receipt };
 }
 
 async function extensionsAt(path: string): Promise<Record<string, unknown>> {
   const { headers } = await fetch(gateway.url + path);
-  const { extensions = {} } = JSON.parse(atob(headers.get("PAYMENT-REQUIRED") ?? ""));
+  const { extensions = {} } = headerJson(headers, "PAYMENT-REQUIRED");
   return extensions;
 }
 

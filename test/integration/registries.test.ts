@@ -21,6 +21,7 @@ import {
   withBazaar,
 } from "@x402/extensions/bazaar";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { headerJson } from "../support/buyer.ts";
 import { startChain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 
@@ -65,7 +66,7 @@ afterAll(() => closing.disposeAsync());
 test.each(REQUESTS)("the quote of %s %s has an extension without a fault", async (method, path) => {
   const answer = await fetch(gateway.url + path, { method });
   expect(answer.status).toBe(402);
-  const { extensions } = JSON.parse(atob(answer.headers.get("PAYMENT-REQUIRED") ?? ""));
+  const { extensions } = headerJson(answer.headers, "PAYMENT-REQUIRED");
   expect(extensions.bazaar.info.input.method).toBe(method);
   expect(validateDiscoveryExtension(extensions.bazaar)).toEqual({ valid: true });
   expect(validateDiscoveryExtensionSpec(extensions.bazaar)).toEqual({ valid: true });
@@ -98,7 +99,7 @@ test("a registry that reads OpenAPI finds all of them, paid for and open to ever
 test.each(REQUESTS)("it finds no fault with %s %s and its quote", async (method, path) => {
   const url = gateway.url + path;
   const answer = await fetch(url, { method });
-  const quote = JSON.parse(atob(answer.headers.get("PAYMENT-REQUIRED") ?? ""));
+  const quote = headerJson(answer.headers, "PAYMENT-REQUIRED");
   expect(getWarningsFor402Body(quote)).toEqual([]);
   const checked = await checkEndpointSchema({ url, probe: true });
   if (!checked.found) throw new Error(checked.message);

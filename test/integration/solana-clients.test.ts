@@ -13,6 +13,7 @@ import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { networkOf } from "../../src/x402/network.ts";
 import { decodeBase58 } from "../../src/x402/solana-address.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { headerJson } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";
 import {
@@ -146,7 +147,7 @@ describe("x402-express 1.2.0 with our facilitator behind it", () => {
 /** What the first offer of version 2 says besides. */
 async function quotedExtra(url: string): Promise<Readonly<Record<string, unknown>>> {
   const { headers } = await fetch(url);
-  const [offer] = JSON.parse(atob(headers.get("PAYMENT-REQUIRED") ?? "")).accepts;
+  const [offer] = headerJson(headers, "PAYMENT-REQUIRED").accepts;
   return offer.extra;
 }
 
@@ -217,11 +218,11 @@ describe("a route with a memo", () => {
     await buyWithFetch(url, shopper, held);
     const { payload } = JSON.parse(atob(shown[0] ?? ""));
     const { headers } = await fetch(url);
-    const [accepted] = JSON.parse(atob(headers.get("PAYMENT-REQUIRED") ?? "")).accepts;
+    const [accepted] = headerJson(headers, "PAYMENT-REQUIRED").accepts;
     const present = async (envelope: object) => {
       const header = btoa(JSON.stringify({ x402Version: 2, payload, ...envelope }));
       const answer = await fetch(url, { headers: { "PAYMENT-SIGNATURE": header } });
-      const quoted = JSON.parse(atob(answer.headers.get("PAYMENT-REQUIRED") ?? ""));
+      const quoted = headerJson(answer.headers, "PAYMENT-REQUIRED");
       return [answer.status, quoted.error];
     };
     const { memo, ...extra } = accepted.extra;

@@ -3,9 +3,9 @@ import { validateDiscoveryExtension } from "@x402/extensions/bazaar";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { encodeHeaderJson } from "../../src/x402/header.ts";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { X402_VERSION_2, type PaymentRequirements } from "../../src/x402/x402.ts";
 import { paymentV2 } from "../../src/x402/version-2.ts";
-import { present, PURSE, quote, richBuyer } from "../support/buyer.ts";
+import { headerJson, present, PURSE, quote, richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients, evmClientsOfVersion1Alone } from "../support/evm-clients.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
@@ -38,35 +38,10 @@ async function signBoth(
   return { v1: encodeHeaderJson(payment), envelope: paymentV2(request), requirements };
 }
 
-interface Told {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  readonly quoted: Record<string, unknown> | undefined;
-  readonly receipt: Record<string, unknown> | undefined;
-}
-
-async function presentV2(
-  url: string,
-  envelope: object | string,
-  init: RequestInit = {},
-): Promise<Told> {
+async function presentV2(url: string, envelope: object | string, init: RequestInit = {}) {
   const header = typeof envelope === "string" ? envelope : encodeHeaderJson(envelope);
-  const response = await fetch(url, {
-    ...init,
-    headers: { ...Object(init.headers), "PAYMENT-SIGNATURE": header },
-  });
-  const decoded = (name: string) => {
-    const value = response.headers.get(name);
-    return value === null ? undefined : JSON.parse(atob(value));
-  };
-  return {
-    status: response.status,
-    headers: response.headers,
-    text: await response.text(),
-    quoted: decoded("PAYMENT-REQUIRED"),
-    receipt: decoded("PAYMENT-RESPONSE"),
-  };
+  const answer = await present(url, header, init, X402_VERSION_2);
+  return { ...answer, quoted: headerJson(answer.headers, "PAYMENT-REQUIRED") };
 }
 
 describe.each(Object.entries(evmClients))("%s", (_, { version, buy }) => {
@@ -117,7 +92,7 @@ describe("what is asked for", () => {
     expect(body).toBe(await single.text());
     expect(single.headers.has("PAYMENT-REQUIRED")).toBe(false);
     const [offer] = JSON.parse(body).accepts;
-    const quoted = JSON.parse(atob(dual.headers.get("PAYMENT-REQUIRED") ?? ""));
+    const quoted = headerJson(dual.headers, "PAYMENT-REQUIRED");
     expect(quoted).toEqual({
       x402Version: 2,
       error: "PAYMENT-SIGNATURE header is required",
@@ -310,7 +285,7 @@ describe("a payment of version 2", () => {
 
   test("repeats what extensions say, or nothing of it; more may be added, nothing changed", async () => {
     const asked = await fetch(weather());
-    const { extensions } = JSON.parse(atob(asked.headers.get("PAYMENT-REQUIRED") ?? ""));
+    const { extensions } = headerJson(asked.headers, "PAYMENT-REQUIRED");
     const { bazaar } = extensions;
     const input = { ...bazaar.info.input, method: "DELETE" };
     const spoilt = { bazaar: { ...bazaar, info: { ...bazaar.info, input } } };

@@ -89,14 +89,19 @@ export async function present(
   const headers = { ...Object(init.headers), [PAYMENT_HEADERS[version]]: header };
   const response = await fetch(url, { ...init, headers });
   const text = await response.text();
-  const encoded = response.headers.get(RECEIPT_HEADERS[version]);
   return {
     status: response.status,
     headers: response.headers,
     text,
     error: errorOf(text),
-    receipt: encoded === null ? undefined : JSON.parse(atob(encoded)),
+    receipt: headerJson(response.headers, RECEIPT_HEADERS[version]),
   };
+}
+
+/** What a header of the protocol says; undefined where it is not there. */
+export function headerJson(headers: Headers, name: string): ReturnType<typeof JSON.parse> {
+  const value = headers.get(name);
+  return value === null ? undefined : JSON.parse(atob(value));
 }
 
 function errorOf(text: string): string {

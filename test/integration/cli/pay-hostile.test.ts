@@ -14,6 +14,7 @@ import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { decodePaymentHeader } from "../../../src/x402/header.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { requirementsFor } from "../../support/payer.ts";
+import { openSeller, type OddSeller } from "./odd-seller.ts";
 import { runHere } from "./run-here.ts";
 
 const KEY = `0x${"22".repeat(32)}` as const;
@@ -34,26 +35,9 @@ beforeEach(async () => {
 
 afterEach(() => closing.disposeAsync());
 
-interface Seller {
-  readonly url: string;
-  /** Every `X-PAYMENT` that came, in order. */
-  readonly payments: readonly string[];
-}
-
-/** Asks for payment with that body; what is paid is answered by the steps, the last one again and again. */
-async function open(quote: string, ...steps: readonly RequestListener[]): Promise<Seller> {
-  const payments: string[] = [];
-  const server = createServer((request, response) => {
-    const payment = request.headers["x-payment"];
-    if (payment === undefined) return void response.writeHead(402).end(quote);
-    payments.push(String(payment));
-    const step = steps[Math.min(payments.length, steps.length) - 1];
-    if (step === undefined) response.end("sold");
-    else step(request, response);
-  });
-  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  closing.defer(() => drain(server, AbortSignal.abort()));
-  return { url: `http://127.0.0.1:${port}/thing`, payments };
+/** Asks for payment with that body. */
+function open(quote: string, ...steps: readonly RequestListener[]): Promise<OddSeller> {
+  return openSeller(closing, { body: quote }, ...steps);
 }
 
 const good = requirementsFor("base-sepolia", { payTo: PAYEE, description: "A thing" });

@@ -18,6 +18,7 @@ import { PURSE, richBuyer } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { freshAccount, requirementsFor, type FreshAccount } from "../../support/payer.ts";
+import { openSeller, type OddSeller } from "./odd-seller.ts";
 import { runHere } from "./run-here.ts";
 
 const CAIP2 = "eip155:84532";
@@ -115,29 +116,10 @@ const good = {
 };
 const resource = { url: "https://seller.example/thing", description: "A thing", novel: 1 };
 
-interface Seller {
-  readonly url: string;
-  /** Every `PAYMENT-SIGNATURE` that came, in order. */
-  readonly payments: readonly string[];
-}
-
-/** Asks in version 2; what is paid is answered by the steps, the last one again and again. */
-async function open(quote: object | string, ...steps: readonly RequestListener[]): Promise<Seller> {
-  const payments: string[] = [];
+/** Asks in version 2. */
+function open(quote: object | string, ...steps: readonly RequestListener[]): Promise<OddSeller> {
   const header = typeof quote === "string" ? quote : encode(quote);
-  const server = createServer((request, response) => {
-    const payment = request.headers["payment-signature"];
-    if (payment === undefined) {
-      return void response.writeHead(402, { "PAYMENT-REQUIRED": header }).end("{}");
-    }
-    payments.push(String(payment));
-    const step = steps[Math.min(payments.length, steps.length) - 1];
-    if (step === undefined) response.end("sold");
-    else step(request, response);
-  });
-  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  closing.defer(() => drain(server, AbortSignal.abort()));
-  return { url: `http://127.0.0.1:${port}/thing`, payments };
+  return openSeller(closing, { headers: { "PAYMENT-REQUIRED": header }, body: "{}" }, ...steps);
 }
 
 function quoteOf(accepts: readonly unknown[], more: object = {}): object {
