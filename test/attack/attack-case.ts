@@ -227,10 +227,10 @@ function inBothVersions(each: AttackCase, other?: WrittenCase["version2"]): Atta
   const { name } = each;
   const text = JSON.stringify(each);
   if (!SHOWN.test(text)) return [each];
-  const again: AttackCase = JSON.parse(text, (_, member) => {
+  const again: AttackCase = JSON.parse(text, (_name, member) => {
     return typeof member === "string" ? inOtherVersion(member) : member;
   });
-  const { because, ...otherwise } = other ?? {};
+  const { because: _, ...otherwise } = other ?? {};
   const named = { name: `${name} (version 2)`, repeats: name };
   return [each, { ...again, ...otherwise, ...named, envelope: X402_VERSION_2 }];
 }

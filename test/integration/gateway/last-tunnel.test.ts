@@ -32,7 +32,7 @@ function handshake({ port }: Shop, number: number): RawClient {
     "Sec-WebSocket-Version: 13",
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
   ];
-  return new RawClient(port, head("/socket", lines, "GET", number));
+  return new RawClient(port, head("/socket", lines, "GET", { number }));
 }
 
 const POOR = { isValid: false, invalidReason: "insufficient_funds", payer: "" } as const;

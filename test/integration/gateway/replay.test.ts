@@ -133,7 +133,7 @@ describe("a payer who left in the middle of an answer, and signs a new payment",
     const owed = async (): Promise<number> =>
       (await shop.ledger.recall(paymentPayload, { binding: "POST /", target: "/" })).owed.length;
     const clients = [1, 2].map((number) => {
-      return new RawClient(shop.port, `${head("/", ["Content-Length: 3"], "POST", number)}one`);
+      return new RawClient(shop.port, `${head("/", ["Content-Length: 3"], "POST", { number })}one`);
     });
     // Not one after the other: the second would be the proof for the first.
     await Promise.all(clients.map((client) => client.until("first")));
@@ -262,7 +262,7 @@ describe("an answer that was sold", () => {
       status: 200,
     });
     const lines = ["Expect: 100-continue", "Content-Length: 3"];
-    const client = new RawClient(shop.port, head("/", lines, "POST", 1, version));
+    const client = new RawClient(shop.port, head("/", lines, "POST", { version }));
     await client.until("100 Continue");
     client.socket.write("one");
     expect(await client.until("\r\n\r\nhi")).toContain("HTTP/1.1 200 OK");
@@ -288,7 +288,7 @@ describe("an answer that was sold", () => {
       "Sec-WebSocket-Version: 13",
       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     ];
-    const { text } = await new RawClient(shop.port, head("/", lines, "GET", 1, version)).closed;
+    const { text } = await new RawClient(shop.port, head("/", lines, "GET", { version })).closed;
     expect(text).toMatch(/^HTTP\/1\.1 402 /);
     expect(await buy(shop, {}, 1, version)).toMatchObject({ status: 200 });
   });

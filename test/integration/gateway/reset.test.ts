@@ -100,7 +100,9 @@ test("a connection that buys many things is watched for the last of them", async
   const warned = vi.fn<(warning: Error) => void>();
   process.on("warning", warned);
   onTestFinished(() => void process.off("warning", warned));
-  const heads = Array.from({ length: 12 }, (_, index) => head("/", [], "GET", index + 1));
+  const heads = Array.from({ length: 12 }, (_, index) =>
+    head("/", [], "GET", { number: index + 1 }),
+  );
   const client = new RawClient(shop.port, heads.join(""));
   await expect.poll(async () => (await client.until(GOODS)).split(GOODS).length).toBe(13);
   await expect.poll(() => stateOf(shop.ledger, 12)).toBe("DELIVERED");

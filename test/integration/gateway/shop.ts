@@ -183,8 +183,7 @@ export function head(
   target = "/",
   lines: readonly string[] = [],
   method = "GET",
-  number = 1,
-  version: X402Version = X402_VERSION,
+  { number = 1, version = X402_VERSION }: { number?: number; version?: X402Version } = {},
 ): string {
   const all = [`${method} ${target} HTTP/1.1`, "Host: shop.example", ...lines];
   return `${[...all, paymentLine(number, version).join(": ")].join("\r\n")}\r\n\r\n`;
