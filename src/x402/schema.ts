@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { parseUint256 } from "./amount.ts";
 import type { ErrorCode } from "./error-code.ts";
-import { isRecord, memberOf } from "./json.ts";
+import { memberOf } from "./json.ts";
 import { findNetwork } from "./network.ts";
 import { payerOf } from "./payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
