@@ -262,6 +262,61 @@ export const MUTANTS: readonly Mutant[] = [
     unit: LEASES,
   },
   {
+    name: "forgets that a new payment is a proof as soon as it is claimed",
+    changes: [
+      {
+        file: "src/payments/sale/payment-service.ts",
+        find: "return this.#redemptions.step(key, transition);",
+        put: "this.#proofs.forget(key); return this.#redemptions.step(key, transition);",
+      },
+    ],
+    unit: "test/unit/payments/sale/owed.test.ts",
+  },
+  {
+    name: "repeats a call where its node may have closed the connection",
+    changes: [
+      {
+        file: "src/mechanism/rpc.ts",
+        find: "return await this.#attempt({ method, params, fresh: true }, signal);",
+        put: "return await this.#attempt({ method, params, fresh: false }, signal);",
+      },
+    ],
+    unit: "test/unit/mechanism/rpc.test.ts",
+  },
+  {
+    name: "takes a handshake that breaks off for a node that is not there",
+    changes: [
+      {
+        file: "src/mechanism/rpc.ts",
+        find: 'return ["broken", "ECONNRESET", "EPIPE"].includes(codeOf(error.cause));',
+        put: 'return codeOf(error.cause) === "broken";',
+      },
+    ],
+    unit: "test/unit/mechanism/rpc.test.ts",
+  },
+  {
+    name: "cannot read an answer that begins with a byte order mark",
+    changes: [
+      {
+        file: "src/http1/small-request.ts",
+        find: '.replace(BYTE_ORDER_MARK, "")',
+        put: '.replace(BYTE_ORDER_MARK, "$&")',
+      },
+    ],
+    unit: "test/unit/mechanism/rpc.test.ts",
+  },
+  {
+    name: "closes an upstream that a request from before two reloads still asks",
+    changes: [
+      {
+        file: "src/app/public-side.ts",
+        find: "this.#leave(engine, this.#asking.get(engine) ?? ended)",
+        put: "this.#leave(engine, ended)",
+      },
+    ],
+    unit: "test/integration/reload.test.ts",
+  },
+  {
     name: "forgets what is on its way out of a purse",
     changes: [
       {
