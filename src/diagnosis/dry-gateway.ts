@@ -101,6 +101,8 @@ export class DryGateway {
       metrics: new Metrics("none"),
     };
     const { settlementWaitMs, inFlight } = config.limits;
+    // Few ask for a document, and of thousands of routes it takes as long as what they do ask.
+    let publications: Publications | undefined;
     this.#gateway = new Gateway({
       snapshot: this.#snapshot,
       paywall: new Paywall({
@@ -109,7 +111,10 @@ export class DryGateway {
         settlementWaitMs,
         time: systemTime,
       }),
-      publish: new Publications(config, { changes: new Map(), feePayers }).publish,
+      publish: (asked) => {
+        publications ??= new Publications(config, { changes: new Map(), feePayers });
+        return publications.publish(asked);
+      },
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       maxInFlight: placesOfEach(inFlight, 1),
       telemetry,

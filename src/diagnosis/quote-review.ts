@@ -14,6 +14,8 @@ import { listed, quoteHeader, routeQuotes, type RouteQuote } from "./route-quote
 
 /** What nginx reads of a head by default (`proxy_buffer_size`), bytes; of more it makes a 502. */
 const NGINX_HEAD = 4_096;
+/** What a browser is sent has no more than this in its head beside what a program is sent, bytes. */
+const MOST_MORE = 1_024;
 /** What takes less of a head is no cause of its size, bytes. */
 const SMALL_PART = 300;
 
@@ -21,8 +23,15 @@ const DESCRIPTION = "the description";
 
 /** Of a file that is accepted. */
 export function reviewQuotes(config: Config): readonly Remark[] {
-  const quotes = routeQuotes(config);
-  return [...largeHeads(quotes), ...(config.protocol.v2 ? shortQuotes(quotes) : [])];
+  const large: LargeHead[] = [];
+  const short: ShortQuote[] = [];
+  for (const quote of routeQuotes(config)) {
+    const head = largeHead(quote);
+    if (head !== undefined) large.push(head);
+    const missing = config.protocol.v2 ? missingIn(quote) : "";
+    if (missing !== "") short.push({ key: quote.route.key, missing });
+  }
+  return [...tellLargeHeads(large), ...tellShortQuotes(short)];
 }
 
 interface LargeHead {
@@ -37,15 +46,22 @@ interface Part {
   readonly bytes: number;
 }
 
+interface ShortQuote {
+  readonly key: string;
+  /** In words. */
+  readonly missing: string;
+}
+
+/** Undefined where it is not. */
+function largeHead({ route: { key }, answer, toBrowser }: RouteQuote): LargeHead | undefined {
+  if (headBytes(answer) + MOST_MORE <= NGINX_HEAD) return undefined;
+  const largest = toBrowser();
+  const bytes = headBytes(largest);
+  return bytes > NGINX_HEAD ? { key, bytes, parts: partsOf(largest) } : undefined;
+}
+
 /** One for all routes that have the same cause before all. */
-function largeHeads(quotes: readonly RouteQuote[]): readonly Remark[] {
-  const large = quotes.flatMap(({ route, answer, others }): LargeHead[] => {
-    const [largest = answer] = [answer, ...others].toSorted((one, other) => {
-      return headBytes(other) - headBytes(one);
-    });
-    const bytes = headBytes(largest);
-    return bytes > NGINX_HEAD ? [{ key: route.key, bytes, parts: partsOf(largest) }] : [];
-  });
+function tellLargeHeads(large: readonly LargeHead[]): readonly Remark[] {
   const causes = Map.groupBy(large, ({ parts }) => parts[0]?.what);
   return [...causes.values()].flatMap((some) => {
     const [first] = some.toSorted((one, other) => other.bytes - one.bytes);
@@ -103,10 +119,8 @@ function headerBytes(value: unknown): number {
 }
 
 /** One for all routes that have to leave out the same. */
-function shortQuotes(quotes: readonly RouteQuote[]): readonly Remark[] {
-  const short = quotes.map((quote) => ({ key: quote.route.key, missing: missingIn(quote) }));
+function tellShortQuotes(short: readonly ShortQuote[]): readonly Remark[] {
   const alike = Map.groupBy(short, ({ missing }) => missing);
-  alike.delete("");
   return [...alike].map(([missing, some]) => {
     const isAll = missing === ALL;
     const message = isAll

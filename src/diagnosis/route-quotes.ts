@@ -12,28 +12,27 @@ export interface RouteQuote {
   readonly route: RouteSettings;
   /** To a program. */
   readonly answer: DryAnswer;
-  /** To a page of another origin, and to a person with a browser. */
-  readonly others: readonly DryAnswer[];
+  /** Writes what it is to the browser of somebody who comes from another origin: no head is longer than this one's. */
+  readonly toBrowser: () => DryAnswer;
   readonly offers: PricedPlan["offers"];
   readonly accepts: readonly PaymentRequirements[];
 }
 
-/** Of each priced route that somebody can come to. */
-export function routeQuotes(config: Config): readonly RouteQuote[] {
+/** Of each priced route that somebody can come to, one after the other: of thousands, all would be much to hold. */
+export function* routeQuotes(config: Config): Generator<RouteQuote, void, undefined> {
   const priced = config.routes.filter(({ action }) => action.kind === "priced");
-  if (priced.length === 0) return [];
+  if (priced.length === 0) return;
   const dry = new DryGateway(config, knownGround(config));
   const origin = typeof config.cors === "string" ? "https://example.com" : (config.cors[0] ?? "");
-  return priced.flatMap((route) => {
+  for (const route of priced) {
     const request = requestFor(route);
     const { decision, answer } = dry.ask(request);
-    if (decision.kind !== "challenge" || answer?.status !== 402) return [];
-    const others = [[], ["Accept", "text/html"]].flatMap((more) => {
-      return dry.ask({ ...request, headers: ["Origin", origin, ...more] }).answer ?? [];
-    });
+    if (decision.kind !== "challenge" || answer?.status !== 402) continue;
+    const headers = ["Origin", origin, "Accept", "text/html"];
+    const toBrowser = (): DryAnswer => dry.ask({ ...request, headers }).answer ?? answer;
     const { offers } = decision.plan;
-    return [{ route, answer, others, offers, accepts: offers.accepts(decision.resource) }];
-  });
+    yield { route, answer, toBrowser, offers, accepts: offers.accepts(decision.resource) };
+  }
 }
 
 /** The value of `PAYMENT-REQUIRED`; null: there is none. */

@@ -104,13 +104,15 @@ const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
 export function paywallPage(facts: PageFacts): PaywallPage {
   const { offers, description, version } = facts;
   const { lines, end } = PAYING[version];
+  const data = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
   let count = offers.length;
   let most = MAX_DESCRIPTION_BYTES;
   for (;;) {
     const shown = offers.slice(0, count);
     const others = [...offers.slice(count), ...facts.others];
     const sold = cut(description, most);
-    const middle = String(middleOf({ ...facts, description: sold, offers: shown, others }));
+    const told = { ...facts, description: sold, offers: shown, others };
+    const middle = String(middleOf(told, data.slice(0, count)));
     const parts = middle.split(PLACEHOLDER);
     const room = MAX_RESOURCE_BYTES * (parts.length - 1);
     const bytes = Buffer.byteLength(STYLED + middle + end) + room;
@@ -139,8 +141,9 @@ function commandOf(resource: string): string {
   return Buffer.byteLength(word) <= MAX_RESOURCE_BYTES ? word : "'URL'";
 }
 
-function middleOf(facts: PageFacts): Html {
-  const { offers, others, listing, version, maxTimeoutSeconds: seconds } = facts;
+/** @param data of each of the offers, as of {@link unlikeFirst} */
+function middleOf(facts: PageFacts, data: readonly Data[]): Html {
+  const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
   const [first] = [...offers, ...others];
   const brand = facts.brand === "" ? "Payment" : html`<bdi>${facts.brand}</bdi>: payment`;
   const sold = facts.description === "" ? "This page is sold" : facts.description;
@@ -149,7 +152,6 @@ function middleOf(facts: PageFacts): Html {
       ? html`<h1 dir="auto" class="long">${sold}</h1>`
       : html`<h1 dir="auto">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
-  const data = offers.map((offer) => dataOf(offer, version));
   return html`<title>${price} · Payment required</title><main class="card" id="main">
 <p class="dim">${brand} required</p>${heading}<p class="price">${price}</p>
 ${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
@@ -159,7 +161,7 @@ ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
 <details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
 <pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></main><main class="card" id="bought" hidden></main>
-<script type="application/json" id="offers">${jsonData({ seconds, offers: unlikeFirst(data) })}</script>`;
+<script type="application/json" id="offers">${jsonData({ seconds, offers: data })}</script>`;
 }
 
 function radio(offer: PageOffer, index: number): Html {

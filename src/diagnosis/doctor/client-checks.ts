@@ -28,19 +28,23 @@ type Judged = ReadonlyMap<string, readonly ClientVerdict[]>;
 export function clientChecks(config: Config): readonly Check[] {
   if (!config.routes.some(({ action }) => action.kind === "priced")) return [];
   const run: Check["run"] = async () => {
-    const routes = judgeRoutes(config);
+    const routes = judgeRoutes(config, [...CLIENTS, ...HALVES]);
     // Those that nobody buys by default first.
-    const unsold = [...routes].filter(([, verdicts]) => verdicts.every(isRefusal));
+    const unsold = [...routes].filter(([, verdicts]) =>
+      verdicts.filter(isOfClient).every(isRefusal),
+    );
     const said = `none pays for ${listed(unsold.map(([key]) => key))}`;
     const nobody = unsold.length === 0 ? [] : [fail(SUBJECT, said, "see the reasons below")];
-    const halves = describeHalves(judgeRoutes(config, HALVES));
-    return [...nobody, ...describeRefusals(routes), ...describeSales(routes), ...halves];
+    const told = [...describeRefusals(routes), ...describeSales(routes)];
+    return [...nobody, ...told, ...describeHalves(routes)];
   };
   return [{ name: SUBJECT, section: "clients", run }];
 }
 
 export function judgeRoutes(config: Config, clients: readonly ClientRules[] = CLIENTS): Judged {
-  return new Map(routeQuotes(config).map((quote) => [quote.route.key, judgeRoute(quote, clients)]));
+  const judged = new Map<string, readonly ClientVerdict[]>();
+  for (const quote of routeQuotes(config)) judged.set(quote.route.key, judgeRoute(quote, clients));
+  return judged;
 }
 
 function judgeRoute(
@@ -60,6 +64,11 @@ function judgeRoute(
       return { client: name, wallet, verdict, said };
     }),
   );
+}
+
+/** And not of one that is set up for half of what it can. */
+function isOfClient({ client }: ClientVerdict): boolean {
+  return CLIENTS.some(({ name }) => name === client);
 }
 
 function isRefusal({ verdict }: ClientVerdict): boolean {

@@ -1,6 +1,7 @@
 /** What `check` says of quotes that are too long: for nginx, and for themselves. */
 import { expect, test } from "vitest";
 import { reviewQuotes } from "../../../src/diagnosis/quote-review.ts";
+import type { DryAnswer } from "../../../src/diagnosis/dry-gateway.ts";
 import { quoteHeader, routeQuotes } from "../../../src/diagnosis/route-quotes.ts";
 import { readHeaderJson } from "../../../src/buyer/offer.ts";
 import { NETWORK_NAMES } from "../../../src/x402/network.ts";
@@ -39,6 +40,31 @@ test("a long description is a cause, in whatever letters", () => {
     ),
     expect.stringContaining("has no room for extension bazaar"),
   ]);
+});
+
+test("a browser is sent the longest head, and few bytes more than a program", () => {
+  const routes = ["GET /a: $0.01", "POST /b: { price: $0.01, description: B }"];
+  const lengthOf = ({ lines }: DryAnswer) => lines.reduce((sum, each) => sum + each.length + 2, 0);
+  for (const accept of ["base", NETWORK_NAMES.join()]) {
+    for (const more of ["", "cors: { origins: [https://a.example] }", "paywall: { page: false }"]) {
+      for (const quote of routeQuotes(selling({ accept, more, routes }))) {
+        const added = lengthOf(quote.toBrowser()) - lengthOf(quote.answer);
+        expect(added, `${quote.route.key} ${accept} ${more}`).toBeGreaterThanOrEqual(0);
+        expect(added).toBeLessThan(1_024);
+      }
+    }
+  }
+});
+
+test("a head that only a browser is sent is warned of, too", () => {
+  const description = "d".repeat(2_300);
+  const shop = { routes: [`GET /a: { price: $0.01, description: ${description} }`] };
+  const [line] = said({ ...shop, more: "paywall: { page: true }" });
+  expect(line).toMatch(/large-head: .*lines of the page/);
+  const isLarge = said({ ...shop, more: "paywall: { page: false }" }).some((each) => {
+    return each.includes("large-head");
+  });
+  expect(isLarge).toBe(false);
 });
 
 test("what is left out of a quote is told, and that all of it is", () => {

@@ -424,7 +424,7 @@ routes:
 `;
   const result = parseConfig(text, { file: "gateway.yaml", ...environment });
   if (!result.ok) throw new Error(JSON.stringify(result.problems));
-  const quotes = routeQuotes(result.config);
+  const quotes = [...routeQuotes(result.config)];
   expect(quotes).toHaveLength(4);
   return quotes.map(({ answer }) => {
     const quote = { body: JSON.parse(answer.body), header: quoteHeader(answer) };
