@@ -171,9 +171,12 @@ export function longestQuoteMs(routes: Config["routes"]): number {
   return Math.max(0, ...seconds) * 1000;
 }
 
+/** What of a configuration tells what it has asked for. */
+export type EarlierTerms = Pick<Config, "routes" | "publicUrl" | "unmatched" | "protocol">;
+
 /** What a configuration that was replaced has asked for. */
 export function createEarlierQuotes(
-  { routes, publicUrl, unmatched }: Pick<Config, "routes" | "publicUrl" | "unmatched">,
+  { routes, publicUrl, unmatched, protocol }: EarlierTerms,
   feePayers: FeePayers,
   replacedMs: number,
 ): EarlierQuotes {
@@ -189,7 +192,7 @@ export function createEarlierQuotes(
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);
-  return { router, publicUrl: publicUrl ?? "", replacedMs, untilMs };
+  return { router, publicUrl: publicUrl ?? "", protocol, replacedMs, untilMs };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

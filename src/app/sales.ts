@@ -9,14 +9,14 @@ import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
 import { Publications, readTermsChanges, type TermsChanges } from "../publishing/publishing.ts";
-import { longestQuoteMs } from "./request-snapshot.ts";
+import { longestQuoteMs, type EarlierTerms } from "./request-snapshot.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
 export const MAX_EARLIER = 64;
 
 /** What of a configuration that was replaced is still of use. */
 export interface EarlierConfig {
-  readonly config: Pick<Config, "routes" | "publicUrl" | "unmatched">;
+  readonly config: EarlierTerms;
   /** Milliseconds since the epoch. */
   readonly replacedMs: number;
 }
@@ -71,8 +71,9 @@ export class Sales {
   /** Rejects, changing nothing, where the ledger cannot note the new terms. */
   async change(config: Config): Promise<void> {
     const termsChanges = await readTermsChanges(config, this.#ground.ledger);
-    const { routes, publicUrl, unmatched } = this.#config;
-    const replaced = { config: { routes, publicUrl, unmatched }, replacedMs: systemTime.now() };
+    const { routes, publicUrl, unmatched, protocol } = this.#config;
+    const terms = { routes, publicUrl, unmatched, protocol };
+    const replaced = { config: terms, replacedMs: systemTime.now() };
     this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
     this.#config = config;
     this.#termsChanges = termsChanges;

@@ -5,6 +5,7 @@
  *     target -> framing -> host -> [preflight] -> [listing] -> route -> payment
  */
 import type { RouteMeter } from "../telemetry/metrics.ts";
+import { systemTime } from "../time/time.ts";
 import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -15,7 +16,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../x402/x402.ts";
-import type { EarlierQuotes } from "./offers/earlier-quotes.ts";
+import { payableVersions, type EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
 import { isNamed } from "./message/field-values.ts";
@@ -136,14 +137,15 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
   const resource = snapshot.publicUrl + target.raw;
-  const brought = readPayment(request, snapshot.protocol);
+  const { protocol, earlier } = snapshot;
+  const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
   const identifier = readIdentifier(brought.payment, plan.offers.identifier);
   if (!identifier.ok) {
     return { kind: "malformed", refusal: identifier.error, plan, resource, ...place };
   }
   const presented = { ...brought, identifier: identifier.value };
-  return { ...presented, method, earlier: snapshot.earlier, plan, resource, ...place };
+  return { ...presented, method, earlier, plan, resource, ...place };
 }
 
 /**

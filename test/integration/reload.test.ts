@@ -114,6 +114,22 @@ describe.each([1, 2])("a gateway of %i workers", (workers) => {
     expect(await served.end("SIGTERM")).toBe(0);
   });
 
+  it("takes a payment in the version in which it was asked for, though that is switched off", async () => {
+    await using backend = await startBackend();
+    await using site = await Site.create();
+    const served = await site.serve(yaml({ upstream: backend.url, more }), env);
+    await served.untilReady();
+    const buyer = await richBuyer(chain);
+    const quoted = await sign(buyer, `${served.url}/weather`);
+    const newer = `${more}\nprotocol: { v1: false }`;
+    await site.write(yaml({ upstream: backend.url, more: newer }));
+    await expect.poll(() => askedFor(served), SOON).toBe("undefined");
+    expect((await present(`${served.url}/weather`, quoted)).status).toBe(200);
+    expect((await present(`${served.url}/weather`, quoted)).status).toBe(200);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+
   it("goes on as it was when the file has an error, and says where", async () => {
     await using backend = await startBackend();
     await using site = await Site.create();

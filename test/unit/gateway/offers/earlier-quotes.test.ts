@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   earlierRequirements,
+  payableVersions,
   type AskedEarlier,
   type EarlierQuotes,
 } from "../../../../src/gateway/offers/earlier-quotes.ts";
@@ -30,7 +31,14 @@ function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather")
     unmatchedGuarded: true,
   });
   const untilMs = REPLACED_MS + maxTimeoutSeconds * 1000;
-  return { router, publicUrl: "https://before.example", replacedMs: REPLACED_MS, untilMs };
+  const protocol = { v1: true, v2: true };
+  return {
+    router,
+    publicUrl: "https://before.example",
+    protocol,
+    replacedMs: REPLACED_MS,
+    untilMs,
+  };
 }
 
 const asked = { method: "GET", path: "/weather", target: "/weather?day=1", version: 1 } as const;
@@ -60,6 +68,18 @@ describe("what was asked for before a change", () => {
     const [first] = earlierRequirements(earlier, asked, REPLACED_MS);
     expect(first?.resource).toBe("https://before.example/weather?day=1");
     expect(amounts(earlier, REPLACED_MS, { ...asked, method: "POST" })).toEqual([]);
+  });
+
+  test("may be paid in the version in which it was told, though that is switched off now", () => {
+    const older = { v1: true, v2: false };
+    const newer = { v1: false, v2: true };
+    const both = { v1: true, v2: true };
+    expect(payableVersions(older, [], REPLACED_MS)).toEqual(older);
+    expect(payableVersions(older, [quotes("10000", 60)], REPLACED_MS + 59_999)).toEqual(both);
+    expect(payableVersions(newer, [quotes("10000", 60)], REPLACED_MS + 59_999)).toEqual(both);
+    expect(payableVersions(older, [quotes("10000", 60)], REPLACED_MS + 60_000)).toEqual(older);
+    const alike = { ...quotes("10000", 60), protocol: older };
+    expect(payableVersions(older, [alike], REPLACED_MS)).toEqual(older);
   });
 
   test("is nothing where nothing was asked for", () => {
