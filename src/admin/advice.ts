@@ -16,7 +16,7 @@ export function adviceOn(payment: Advised): string {
     case "CLAIMED":
       return (
         "nothing is signed yet, the payer still holds the money; where the process that claimed it is " +
-        "gone, the next one drops the claim and the buyer can send the same X-PAYMENT again"
+        "gone, the next one drops the claim and the buyer can send the same payment again"
       );
     case "SIGNED":
       return payment.heldTransaction === null ? adviceOnUnresolved(payment) : adviceOnHeld(payment);
@@ -56,7 +56,7 @@ function adviceOnFailed({ failureCode }: Advised): string {
 function adviceOnUnresolved({ submission, facilitator }: Advised): string {
   const recovery =
     "a running gateway finds the outcome by itself, `coinslot recover` does so without one; " +
-    "the buyer must send the same X-PAYMENT again and not sign another one";
+    "the buyer must send the same payment again and not sign another one";
   if (submission != null) return `signed by us, not yet known to be in a block: ${recovery}`;
   return `handed to ${facilitator ?? "another facilitator"}, which may have moved the money: ${recovery}`;
 }
@@ -69,7 +69,7 @@ function adviceOnSettled({ binding, attempts }: Advised): string {
   if (left > 0) {
     const times = `${left} attempt${left === 1 ? "" : "s"} left`;
     return (
-      `paid, not delivered: the buyer can send the same X-PAYMENT again from the same address, or ` +
+      `paid, not delivered: the buyer can send the same payment again from the same address, or ` +
       `sign a new one anywhere, which is not charged; ${times}`
     );
   }
@@ -97,21 +97,22 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   denied: "nothing is left to do",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:
-    "nothing is paid yet: a client that can pay asks again with X-PAYMENT, nothing is left to do here",
+    "nothing is paid yet: a client that can pay asks again with a payment, nothing is left to do here",
   limited:
     "too many requests without payment came from this address; `limits.unpaidPerIp` and `limits.unprovenPerIp` say how many may",
-  malformed: "the client has to send one X-PAYMENT header as the protocol describes it",
+  malformed:
+    "the client has to send one payment, in the header and the form that the protocol has for its version",
   refused: "nothing was charged: the buyer has to sign a new payment",
   unavailable:
     "no payment was taken: the backend or the facilitator could not be asked. The log has the reason under " +
     "the request's id, and `coinslot doctor` looks for it",
   unknown:
-    "the buyer must send the same X-PAYMENT again and not sign another one; a running gateway finds the " +
+    "the buyer must send the same payment again and not sign another one; a running gateway finds the " +
     "outcome by itself",
   paid: "paid and delivered, nothing is left to do",
   replayed: "the kept answer was given once more and nothing was charged for it",
   undelivered:
-    "paid, and the buyer did not get all of it: the same X-PAYMENT can be sent again. Look at the backend",
+    "paid, and the buyer did not get all of it: the same payment can be sent again. Look at the backend",
 };
 
 const TRY_AGAIN =
@@ -142,7 +143,8 @@ const ON_CODE: Readonly<Record<ErrorCode, string>> = {
     "what was asked for and what the facilitator takes do not fit together: `coinslot doctor` compares them",
   invalid_scheme: "the client has to pay by the scheme exact, the only one there is here",
   unsupported_scheme: "the client has to pay by the scheme exact, the only one there is here",
-  invalid_x402_version: "the client has to speak version 1 of the protocol",
+  invalid_x402_version:
+    "the client has to send the payment in the header of the version that it names",
   invalid_transaction_state:
     "the payment was used before, or the chain refuses it: the buyer has to sign a new one. " +
     "`coinslot payments --show` tells what became of the first",

@@ -61,7 +61,7 @@ function deliver(row: PaymentRow, note: string): Step<Resolved> {
   if (row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
   if (row.binding === null) return refused("another resource server sold it");
   if (row.attempts < MAX_DELIVERY_ATTEMPTS) {
-    return refused("it can be delivered already: the buyer has to send the same X-PAYMENT again");
+    return refused("it can be delivered already: the buyer has to send the same payment again");
   }
   return done({ ...after(row), attempts: 0 }, told("attempts are given again", note));
 }

@@ -93,7 +93,7 @@ describe("the page of payments", () => {
     const text = await entry("GET /reports/broken");
     expect(text).toContain("paid, not delivered (502)");
     expect(text).toContain("delivery failed");
-    expect(text).toMatch(/the buyer can send the same X-PAYMENT again from .*; \d attempts? left/);
+    expect(text).toMatch(/the buyer can send the same payment again from .*; \d attempts? left/);
   });
 
   test.each([

@@ -106,7 +106,7 @@ async function resolve(
 }
 
 const DONE = {
-  deliver: "to be delivered: the buyer has to send the same X-PAYMENT again",
+  deliver: "to be delivered: the buyer has to send the same payment again",
   refund:
     "marked as paid back: nothing is delivered for it, and the buyer is told to sign a new payment",
   note: "noted",

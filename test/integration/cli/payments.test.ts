@@ -226,7 +226,7 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
     const { delivered, undelivered, exhausted, failed, handedOver, settledForOthers } = prepared;
     const wanted = [
       [delivered, "paid and delivered, nothing is left to do"],
-      [undelivered, "the buyer can send the same X-PAYMENT again from the same address"],
+      [undelivered, "the buyer can send the same payment again from the same address"],
       [exhausted, "paid, not delivered, and no attempt is left"],
       [failed, "failed for certain, no money moved"],
       [handedOver, "handed to https://facilitator.example.com, which may have moved the money"],
