@@ -43,6 +43,7 @@ export function review(config: Config, document: ConfigDocument, context: Contex
     reviewNetworks(block.accept, [...path, "accept"], context);
   }
   if (config.protocol.v1) reviewNetworks(document.accept, ["accept"], context);
+  if (!config.protocol.v2) reviewVersion2(priced, document, context);
   reviewPublicUrl(config, context);
   reviewStore(config, context);
   reviewFacilitator(config, context);
@@ -173,6 +174,30 @@ function reviewNetworks(
     const message = `some older clients do not know ${network} and then refuse the whole answer`;
     const severity = isOnly ? "note" : "warning";
     problems.add(severity, [...path, index], fault("young-network", message));
+  }
+}
+
+/** What only buyers of version 2 do, in a file that turns it off. */
+function reviewVersion2(
+  routes: readonly Priced[],
+  { paymentIdentifier }: ConfigDocument,
+  { problems, tree }: Context,
+): void {
+  const message = "has no effect: version 2 of the protocol is off";
+  const warn = (path: Path, others: readonly Priced[] = []): void => {
+    const hint = "remove it, or turn version 2 on (protocol.v2)";
+    const found = fault("unused-key", `${message}${andOthers(others)}`, hint);
+    problems.add("warning", path, found, "key");
+  };
+  if (paymentIdentifier !== "off") warn(["paymentIdentifier"]);
+  const using = {
+    memo: routes.filter(({ action }) => action.memo !== null),
+    paymentIdentifier: routes.filter(({ path, action }) => {
+      return action.paymentIdentifier !== "off" && tree.has([...path, "paymentIdentifier"]);
+    }),
+  };
+  for (const [key, [first, ...others]] of Object.entries(using)) {
+    if (first !== undefined) warn([...first.path, key], others);
   }
 }
 
