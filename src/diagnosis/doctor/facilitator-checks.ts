@@ -120,7 +120,7 @@ async function checkClock(
   return [(seconds > BAD_SKEW_SECONDS ? fail : warn)(subject, message, fix)];
 }
 
-/** By network, in the order told; whatever is told in CAIP-2 is version 2's. */
+/** By network, in the order told. */
 function versionsOf(kinds: readonly SupportedKind[]): ReadonlyMap<string, ReadonlySet<number>> {
   const versions = new Map<string, Set<number>>();
   for (const kind of kinds) {
