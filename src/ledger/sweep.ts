@@ -46,8 +46,8 @@ export interface Sweeping {
   /**
    * One bounded step: looks at some of the oldest payments or submissions behind a place. Delivered payments, and
    * those that were settled for another resource server, become tombstones; failed ones whose authorization can
-   * never be used again are dropped; so are closed submissions that carry no payment any more, and what is
-   * remembered of payments that were used elsewhere. Where another replica is at it, that is the end.
+   * never be used again are dropped; so are closed submissions that carry no payment any more and have left none
+   * behind that is not decided yet, and what is remembered of payments that were used elsewhere. Where another replica is at it, that is the end.
    */
   sweep(step: SweepStep): Promise<Swept>;
 }

@@ -49,7 +49,7 @@ export async function sweepMemory(
 }
 
 function sweepSubmissions(store: MemoryStore, beforeMs: number): void {
-  const used = new Set([...store.payments.values()].map(({ row }) => row.submission));
+  const used = new Set([...store.payments.values()].map(({ row }) => row.submission ?? row.leftBy));
   for (const [id, { state, signedMs }] of store.submissions) {
     if (state === "CLOSED" && signedMs < beforeMs && !used.has(id)) store.submissions.delete(id);
   }

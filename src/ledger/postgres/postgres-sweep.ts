@@ -63,7 +63,10 @@ const REMOVE: Statement = {
     SELECT count(*) AS "count" FROM gone`,
 };
 
-/** One row a submission that was looked at, gone or not. */
+/**
+ * One row a submission that was looked at, gone or not. One that has left a payment behind stays until that is decided:
+ * where it fails, or is held, its submission is that one again.
+ */
 const REMOVE_SUBMISSIONS: Statement = {
   name: "sweep_submissions",
   text: `
@@ -76,6 +79,9 @@ const REMOVE_SUBMISSIONS: Statement = {
       DELETE FROM coinslot.submissions AS s USING page
       WHERE s.id = page.id
         AND NOT EXISTS (SELECT FROM coinslot.payments AS p WHERE p.submission = page.id)
+        AND NOT EXISTS (
+          SELECT FROM coinslot.payments AS p WHERE p.state IN ('CLAIMED', 'SIGNED')
+            AND p.submission IS NULL AND p.left_by = page.id)
       RETURNING page.variants
     ),
     named AS (

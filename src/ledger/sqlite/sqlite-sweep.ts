@@ -17,6 +17,13 @@ const SWEPT_TOGETHER = 8;
 const PAYMENTS: SweepPlace = { stage: "payments", ms: -1, id: 0 };
 const SUBMISSIONS: SweepPlace = { stage: "submissions", ms: -1, id: 0 };
 
+/** Of payments that are not decided: where one of them fails, or is held, its submission is that which left it behind. */
+const LEFT_BY = `
+  SELECT left_by FROM payments INDEXED BY claimed_payments
+    WHERE state = 'CLAIMED' AND left_by IS NOT NULL
+  UNION ALL SELECT left_by FROM payments INDEXED BY handed_over_payments
+    WHERE state = 'SIGNED' AND submission IS NULL AND left_by IS NOT NULL`;
+
 interface Ground {
   readonly core: SqliteCore;
   readonly database: SqliteDatabase;
@@ -96,7 +103,8 @@ async function sweepSubmissions(
   // In the order in which they were stored, which costs no index; one that was signed anew lately may stand early.
   const rows = database.all(
     `SELECT id AS "name", rowid AS "id", network, state, variants, signed_ms AS "signedMs",
-       signed_ms AS "ms", EXISTS (SELECT 1 FROM payments WHERE submission = submissions.id) AS "isUsed"
+       signed_ms AS "ms",
+       EXISTS (SELECT 1 FROM payments WHERE submission = submissions.id) OR id IN (${LEFT_BY}) AS "isUsed"
      FROM submissions WHERE rowid > :id ORDER BY rowid LIMIT :limit`,
     { id: from.id, limit: SWEPT_TOGETHER },
   );
@@ -130,7 +138,7 @@ function readUnused(
 function removeSubmission(database: SqliteDatabase, { id, variants }: SubmissionRow): void {
   const removed = database.run(
     `DELETE FROM submissions WHERE id = :id AND state = 'CLOSED'
-       AND NOT EXISTS (SELECT 1 FROM payments WHERE submission = :id)`,
+       AND NOT EXISTS (SELECT 1 FROM payments WHERE submission = :id) AND :id NOT IN (${LEFT_BY})`,
     { id },
   );
   for (const { transaction } of removed === 0 ? [] : variants) {

@@ -15,6 +15,8 @@ import {
   ACCOUNT,
   bring,
   CALLER,
+  FACILITATOR,
+  FAILURE,
   leaseOf,
   NETWORK,
   OTHER_BINDING,
@@ -256,6 +258,37 @@ export function describeSweeping(open: OpenLedger): void {
         },
       );
       expect(again.id).toBe(id);
+    });
+
+    it("no submission that has left a payment behind which is not decided yet", async () => {
+      const [failing, holding, moved] = [1, 2, 3].map((number) => examplePayment(number));
+      if (!failing || !holding || !moved) throw new TypeError("three payments");
+      const { ledger, time } = place();
+      const together = [failing, holding, moved];
+      for (const each of together) await bring(ledger, each, "claimed");
+      const { id } = await sign(ledger, together);
+      await ledger.step(moved.key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(moved.key, { kind: "delivering" });
+      await ledger.step(moved.key, { kind: "delivered" });
+      for (const each of [failing, holding]) await ledger.step(each.key, { kind: "withdrawn" });
+      await ledger.concluded(id, "CLOSED");
+      time.nowMs = LATER_MS;
+      expect(await sweep(ledger, LATER_MS)).toBe(1);
+      await ledger.step(failing.key, { kind: "failed", failure: FAILURE });
+      await ledger.step(holding.key, { kind: "held", transaction: "0xbb" });
+      expect(await ledger.books.show(failing.key)).toMatchObject({ submission: { id } });
+      expect(await ledger.books.show(holding.key)).toMatchObject({ submission: { id } });
+    });
+
+    it("no such submission where the payment was handed over since", async () => {
+      const { ledger, time } = place();
+      await bring(ledger, payment, "public");
+      await close(ledger);
+      await ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR });
+      time.nowMs = LATER_MS;
+      expect(await sweep(ledger, LATER_MS)).toBe(0);
+      await ledger.step(key, { kind: "failed", failure: FAILURE });
+      expect(await ledger.outcome(key)).toMatchObject({ kind: "failed" });
     });
 
     it(
