@@ -267,7 +267,7 @@ export class FacilitatorEndpoints {
     const { network } = parsed.request.paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
     const isRepeatable = isV2 && idempotencyKey === undefined;
-    const made = isRepeatable ? this.#repeated.take(parsed.request) : {};
+    const made = isRepeatable ? this.#repeated.take(parsed.request, caller) : {};
     const key = idempotencyKey === undefined ? made : { idempotencyKey };
     try {
       const settlement = await within(isV2 ? SETTLE_V2_TIMEOUT_MS : SETTLE_TIMEOUT_MS, (signal) =>
@@ -286,7 +286,11 @@ export class FacilitatorEndpoints {
       const payer = payerOf(paymentPayload);
       const open = failure({ code: "unexpected_settle_error", detail }, network, payer);
       const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
-      if (isUnknown && isRepeatable) this.#repeated.remember(parsed.request, key);
+      // What a call before has left open stays open, and of a fault of ours nobody knows what it undid.
+      const isOpen = isUnknown || !(cause instanceof FacilitatorFault) || made.isNewKey !== true;
+      if (isOpen && isRepeatable) {
+        this.#repeated.remember(parsed.request, caller, { ...made, isBegun: isUnknown });
+      }
       const transaction = isUnknown && isV2 ? cause.transaction : undefined;
       if (transaction === undefined) {
         return sendJson(response, 500, inItsWords(open), RETRY_AFTER_SECONDS);

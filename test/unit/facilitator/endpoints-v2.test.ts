@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Callers } from "../../../src/facilitator/callers.ts";
 import {
   FacilitatorFault,
   HeldPayment,
@@ -16,6 +17,7 @@ const goodV2 = {
 const network = "eip155:84532";
 const VALUE = "invalid_exact_evm_payload_authorization_value";
 const detail = "it is less";
+const OPEN = "unexpected_settle_error";
 
 const lost = (transaction?: string) =>
   new FacilitatorFault("unknown", "unexpected_settle_error", "lost", { transaction });
@@ -202,5 +204,102 @@ describe("a settlement of version 2 whose outcome is not known", () => {
     expect(fifth?.isNewKey).toBe(true);
     expect(fifth?.idempotencyKey).not.toBe(first?.idempotencyKey);
     expect(sixth).toEqual({});
+  });
+
+  /** Which key each call of `/settle` was settled under, where those before the last end as given. */
+  async function keysOf(
+    calls: readonly { readonly fault?: Error; readonly bearer?: string; readonly body?: object }[],
+  ): Promise<readonly (string | undefined)[]> {
+    const keys: (string | undefined)[] = [];
+    const callers = new Callers([
+      { gateway: "north", bearer: "n" },
+      { gateway: "south", bearer: "s" },
+      { gateway: null, bearer: "shared" },
+    ]);
+    const at = await stage({
+      callers,
+      facilitator: {
+        async settle(_, { idempotencyKey }) {
+          const { fault } = calls[keys.length] ?? {};
+          keys.push(idempotencyKey);
+          if (fault !== undefined) throw fault;
+          return { success: true, transaction: TRANSACTION, network: "base-sepolia", payer: PAYER };
+        },
+      },
+    });
+    for (const { bearer = "n", body = goodV2 } of calls) {
+      const headers = { Authorization: `Bearer ${bearer}` };
+      await ask(at, "/settle", { body, headers });
+    }
+    return keys;
+  }
+
+  test.each([
+    ["our own", new Error("the ledger does not answer")],
+    ["one for which nothing can be done now", new FacilitatorFault("unavailable", OPEN, "later")],
+  ])("keeps its key over a fault that is %s", async (_, fault) => {
+    const [first, second, third] = await keysOf([{ fault: lost(TRANSACTION) }, { fault }, {}]);
+    expect([second, third]).toEqual([first, first]);
+  });
+
+  test("has its key after a first call that ended in a fault of ours", async () => {
+    const [first, second] = await keysOf([{ fault: new Error("the ledger does not say") }, {}]);
+    expect(second).toBe(first);
+  });
+
+  test("has a new key where certainly nothing was begun", async () => {
+    const fault = new FacilitatorFault("unavailable", OPEN, "later");
+    const [first, second] = await keysOf([{ fault }, {}]);
+    expect(second).not.toBe(first);
+  });
+
+  test("is a gateway's own: nobody else who shows the same payment has its answer", async () => {
+    const fault = lost(TRANSACTION);
+    const [first, other, nameless, again] = await keysOf([
+      { fault },
+      { bearer: "s" },
+      { bearer: "shared" },
+      {},
+    ]);
+    expect([other, nameless]).not.toContain(first);
+    expect(again).toBe(first);
+  });
+
+  test.each([
+    [
+      "another signature",
+      {
+        paymentPayload: {
+          ...goodV2.paymentPayload,
+          payload: { ...goodV2.paymentPayload.payload, signature: "0x00" },
+        },
+      },
+    ],
+    [
+      "another resource",
+      { paymentPayload: { ...goodV2.paymentPayload, resource: { url: "https://other.example/" } } },
+    ],
+    ["another price", { paymentRequirements: { ...goodV2.paymentRequirements, amount: "1" } }],
+  ])("is not repeated by whoever shows the payment with %s", async (_, changes) => {
+    const body = { ...goodV2, ...changes };
+    const calls = [
+      { fault: lost(TRANSACTION), bearer: "shared" },
+      { body, bearer: "shared" },
+    ];
+    const [first, other, again] = await keysOf([...calls, { bearer: "shared" }]);
+    expect(other).not.toBe(first);
+    expect(again).toBe(first);
+  });
+
+  test("is answered in its shape where its payload is one of nobody's, however deep", async () => {
+    const at = await stage({ facilitator: { settle: () => Promise.reject(lost()) } });
+    const accepted = { ...goodV2.paymentPayload.accepted, network: "somewhere:1" };
+    const text = JSON.stringify({
+      ...goodV2,
+      paymentPayload: { ...goodV2.paymentPayload, accepted, payload: { deep: "DEEP" } },
+      paymentRequirements: { ...goodV2.paymentRequirements, network: "somewhere:1" },
+    });
+    const body = text.replace('"DEEP"', `${"[".repeat(25_000)}${"]".repeat(25_000)}`);
+    expect((await ask(at, "/settle", { body })).body).toMatchObject({ success: false });
   });
 });
