@@ -28,6 +28,12 @@ const OFFICIAL: ReadonlyMap<unknown, ErrorCode> = new Map([
   ["invalid_exact_evm_scheme", "invalid_scheme"],
 ]);
 
+/**
+ * Longest sentence that is passed on, characters: it stands in two headers of an answer, and some say what a node said,
+ * with all that it was asked.
+ */
+const MAX_SAID = 200;
+
 const OTHER_VERSION: ErrorCode = "invalid_x402_version";
 
 export interface RemoteAnswer {
@@ -104,7 +110,7 @@ function translate(
 ): { code: ErrorCode; detail: string } {
   const code = codeOfV2(reason);
   if (isErrorCode(code)) return { code, detail: `refused by facilitator ${facilitator}` };
-  const said = textOf(reason)?.slice(0, 200) ?? "no reason";
+  const said = textOf(reason) ?? "no reason";
   return { code: otherwise, detail: `refused by facilitator ${facilitator}: ${said}` };
 }
 
@@ -114,5 +120,7 @@ export function wordOf(value: unknown): string | undefined {
 }
 
 function textOf(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? printable(value) : undefined;
+  return typeof value === "string" && value !== ""
+    ? printable(value.slice(0, MAX_SAID))
+    : undefined;
 }

@@ -6,6 +6,7 @@ import { codeV2 } from "../../../src/x402/version-2.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorCall, FacilitatorReply } from "../../support/scripted-facilitator.ts";
+import { encodeSettlementHeader } from "../../../src/x402/header.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 import { failed, soon, stage, success, type Stage } from "./remote-stage.ts";
 
@@ -244,6 +245,24 @@ describe("an answer of version 2", () => {
       detail: "It had a cent.",
       network: "base-sepolia",
     });
+  });
+
+  test("that says very much is cut short, so that the answer's head is one that buyers read", async () => {
+    const words = "\u00e9".repeat(20_000);
+    const body = {
+      ...failed,
+      isValid: false,
+      invalidReason: "invalid_transaction_state",
+      invalidMessage: words,
+      errorReason: "invalid_transaction_state",
+      errorMessage: words,
+    };
+    const { remote } = await stage({ status: 200, body });
+    const verdict = await remote.verify(requestIn(2), soon());
+    expect(verdict).toMatchObject({ detail: expect.stringMatching(/^\u00e9{200}; /) });
+    const settlement = await remote.settle(requestIn(2), { signal: soon() });
+    expect(settlement).toMatchObject({ detail: words.slice(0, 200) });
+    expect(encodeSettlementHeader(settlement, 2).length).toBeLessThan(2_000);
   });
 
   test("that is pending is unknown, and tells what was sent", async () => {
