@@ -329,6 +329,36 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0x1" });
   });
 
+  test("is asked for once a round while the chain decides nothing, and its buyers hear so", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const key = "the third's own";
+    const { third } = await withdrawn(at, key);
+    third.catch(() => undefined);
+    const used = { code: "invalid_transaction_state", detail: "used" } as const;
+    at.chain.refused.set(nonceOf(3), used);
+    at.chain.tooNew.add(nonceOf(3));
+    at.chain.mine();
+    await at.time.until(() => at.chain.count("reconcile") > 0);
+    const before = at.chain.count("reconcile");
+    const rounds = 30;
+    for (let round = 0; round < rounds; round += 1) {
+      const again = settle(at, payment(3, 3), { key, patienceMs: 1_000 });
+      const fault = faultOf(again);
+      await at.time.of(at.facilitator.recover());
+      await at.time.advance(ROUND_MS);
+      expect(await at.time.of(fault)).toMatchObject({ kind: "unknown" });
+    }
+    expect(at.chain.count("reconcile") - before).toBeLessThanOrEqual(rounds + 1);
+    lives.store.kill("one");
+    const two = await lives.open("two");
+    at.chain.tooNew.clear();
+    await lives.roundsUntil(
+      [two],
+      async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind === "failed",
+    );
+  });
+
   /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
   async function overtaken(foreign: ForeignRule = "hold") {
     const at = await new Lives().open("one", { maxTogether: 10, foreign });
