@@ -35,7 +35,10 @@ export class MemoryBooks implements Books {
 
   async show(name: string): Promise<PaymentDetail | undefined> {
     const wanted = name.toLowerCase();
-    const found = [...this.#store.payments].find((entry) => this.#isNamed(entry, wanted));
+    const named = [...this.#store.payments].filter((entry) => this.#isNamed(entry, wanted));
+    const isPaid = ([, { row }]: Entry): boolean =>
+      row.settledTransaction?.toLowerCase() === wanted;
+    const found = named.find(isPaid) ?? named[0];
     if (found === undefined) return undefined;
     const { row, events } = found[1];
     const { resource } = requestOf(row).paymentRequirements;

@@ -20,6 +20,7 @@ import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
 /** An operator's look: one statement at a time. */
 const CONNECTIONS = 1;
 
+/** Of a transaction that has paid some and left others behind, one that is paid comes first. */
 const SHOW: Statement = {
   name: "show_payment",
   text: `
@@ -34,7 +35,7 @@ const SHOW: Statement = {
       UNION ALL SELECT c.id FROM coinslot.payments AS c
         JOIN coinslot.submission_transactions AS t ON t.submission = c.submission
         WHERE t.transaction_id = $1))
-    ORDER BY p.created_ms DESC, p.id DESC LIMIT 1`,
+    ORDER BY coalesce(lower(p.settled_transaction), '') = $1 DESC, p.created_ms DESC, p.id DESC LIMIT 1`,
 };
 
 const EVENTS: Statement = {

@@ -130,6 +130,7 @@ export class SqliteBooks implements Books {
     this.#database.close();
   }
 
+  /** Of a transaction that has paid some and left others behind, one that is paid comes first. */
   #find(name: string): PaymentDetail | undefined {
     const columns = this.#database.get(
       `SELECT ${SUMMARY_COLUMNS}, request ->> '$.paymentRequirements.resource' AS "resource",
@@ -141,7 +142,7 @@ export class SqliteBooks implements Books {
          OR submission = (SELECT submission FROM submission_transactions
                           WHERE transaction_id = :name)
          OR (identity >= :name || '/' AND identity < :name || '0')
-       ORDER BY created_ms DESC, rowid DESC LIMIT 1`,
+       ORDER BY coalesce(lower(settled_transaction), '') = :name DESC, created_ms DESC, rowid DESC LIMIT 1`,
       { name },
     );
     if (columns === undefined) return undefined;

@@ -105,6 +105,22 @@ export function describeBooks(open: OpenLedger): void {
       expect((await ledger.books.show(key))?.events).toHaveLength(1);
     });
 
+    it("by a transaction one that it has paid, rather than one that it has left behind", async () => {
+      const { ledger, time } = place();
+      const [moved, left] = [examplePayment(1), examplePayment(2)];
+      for (const each of [moved, left]) {
+        await bring(ledger, each, "claimed");
+        time.nowMs += 1;
+      }
+      const { id } = await sign(ledger, [moved, left]);
+      const settlement = { ...SETTLEMENT, transaction: id };
+      await ledger.step(moved.key, { kind: "settled", settlement });
+      await ledger.step(left.key, { kind: "withdrawn" });
+      await ledger.step(left.key, { kind: "failed", failure: FAILURE });
+      expect((await ledger.books.show(id))?.key).toBe(moved.key);
+      expect((await ledger.books.show(left.key))?.submission?.id).toBe(id);
+    });
+
     it("a payment by its key, each of its transactions and its nonce, in any letter case", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "signed");
