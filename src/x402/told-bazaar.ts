@@ -76,7 +76,9 @@ function faultOf(schema: Readonly<Record<string, unknown>>, info: unknown): stri
   const references = membersIn(schema, NAMING).filter((each) => typeof each === "string");
   const isLocal = references.every((each) => REFERENCE.test(each));
   // What refers to itself, or to what refers on, may take a time that nobody can wait for.
-  if (!isLocal || membersIn(schema["$defs"], NAMING).length > 0) {
+  // `definitions` is what `$defs` was called before, and is read where there is none.
+  const meant = [schema["$defs"], schema["definitions"]];
+  if (!isLocal || membersIn(meant, NAMING).length > 0) {
     return "schema of the bazaar extension refers to more than its own $defs";
   }
   const branches = membersIn(schema, BRANCHING).flat();
@@ -84,7 +86,8 @@ function faultOf(schema: Readonly<Record<string, unknown>>, info: unknown): stri
     return "schema of the bazaar extension has more branches than are judged";
   }
   try {
-    const judge = z.fromJSONSchema(withoutPatterns(schema));
+    // In a registry of its own: the common one keeps each schema that has an `id` for ever.
+    const judge = z.fromJSONSchema(withoutPatterns(schema), { registry: z.registry() });
     if (judge.safeParse(info).success) return undefined;
     return "info of the bazaar extension is not as its schema says";
   } catch {

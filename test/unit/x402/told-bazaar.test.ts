@@ -1,5 +1,6 @@
 import { declareDiscoveryExtension } from "@x402/extensions/bazaar";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { z } from "zod";
 import { readSoldTerms } from "../../../src/discovery/sold-resource.ts";
 import { toldRequirements } from "../../../src/x402/told-bazaar.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
@@ -123,6 +124,8 @@ describe("a bazaar extension", () => {
 
   const far = { properties: { input: { $ref: "https://evil.example/schema" } } };
   const loop = { $defs: { a: { properties: { b: { $ref: "#/$defs/a" } } } }, $ref: "#/$defs/a" };
+  const again = { properties: { b: { allOf: [{ $ref: "#/$defs/a" }, { $ref: "#/$defs/a" }] } } };
+  const older = { definitions: { a: again }, $ref: "#/$defs/a" };
   const many = Array.from({ length: 17 }, () => ({ $ref: "#/$defs/a" }));
   test.each([
     ["no object", 5, /no info or no schema/],
@@ -137,6 +140,7 @@ describe("a bazaar extension", () => {
     ["a schema of another name", { info, schema: { $id: "https://a.example/" } }, /its own \$defs/],
     ["a schema that refers to itself", { info, schema: { $ref: "#" } }, /its own \$defs/],
     ["definitions that refer on", { info, schema: loop }, /its own \$defs/],
+    ["definitions of an older name that do", { info, schema: older }, /its own \$defs/],
     [
       "too many references",
       { info, schema: { $defs: { a: {} }, allOf: many.slice(0, 9) } },
@@ -167,5 +171,16 @@ describe("a bazaar extension", () => {
     7,
   ])("whose routeTemplate is %s is not listed", (routeTemplate) => {
     expect(fault({ ...bazaar, routeTemplate })).toMatch(/no path/);
+  });
+
+  test("leaves nothing behind, whatever its schema is called", () => {
+    const named: unknown[] = [];
+    const keep = vi.spyOn(z.globalRegistry, "add").mockImplementation((...added: unknown[]) => {
+      named.push(added[1]);
+      return z.globalRegistry;
+    });
+    onTestFinished(() => keep.mockRestore());
+    expect(fault({ ...bazaar, schema: { ...schema, id: "mine" } })).toBe("");
+    expect(named).toEqual([]);
   });
 });
