@@ -183,9 +183,9 @@ export function createEarlierQuotes(
   const priced = byMethod(routes, (route) => {
     const { action } = route;
     if (action.kind !== "priced") return () => null;
-    const { memo } = action;
-    return (method) =>
-      new Offers(offersOf({ route, action, publicUrl, method }), feePayers, { memo });
+    const { memo, paymentIdentifier: identifier } = action;
+    const terms = { memo, identifier };
+    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers, terms);
   });
   const router = new Router(priced, {
     guarded: (offers) => offers !== null,

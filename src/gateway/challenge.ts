@@ -11,9 +11,10 @@ import type { Client } from "./client/client.ts";
 import type { PresentedDecision, PricedDecision, PricedPlan } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./offers/drafts.ts";
-import { earlierRequirements } from "./offers/earlier-quotes.ts";
+import { earlierRequirements, nameAskedEarlier } from "./offers/earlier-quotes.ts";
 import { wantsPage } from "./offers/offer-page.ts";
 import type { Admission } from "../payments/sale/admission.ts";
+import type { Refusal, Result } from "../x402/result.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { Counts } from "../fairness/counts.ts";
 import { networkOf } from "../http/ip-address.ts";
@@ -175,4 +176,11 @@ export function acceptable(decision: PresentedDecision): readonly PaymentRequire
   const asked = plan.offers.requirements(resource, version);
   if (earlier.length === 0) return asked;
   return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
+}
+
+/** What the client calls its purchase, by what is asked now or was asked when it was told what it has accepted. */
+export function nameOf(decision: PresentedDecision): Result<string | undefined, Refusal> {
+  const { name, earlier } = decision;
+  if (name.ok || earlier.length === 0) return name;
+  return nameAskedEarlier(earlier, decision, systemTime.now()) ?? name;
 }

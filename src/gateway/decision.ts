@@ -8,7 +8,7 @@ import type { RouteMeter } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
 import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
-import type { Refusal } from "../x402/result.ts";
+import type { Refusal, Result } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
 import {
   X402_VERSION,
@@ -94,6 +94,8 @@ export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resou
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | (Presentation & {
         readonly method: string;
+        /** What its client calls the purchase, where the route asks for that; a refusal where that will not do. */
+        readonly name: Result<string | undefined, Refusal>;
         /** See {@link Snapshot.earlier}. */
         readonly earlier: readonly EarlierQuotes[];
       })
@@ -103,8 +105,6 @@ export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resou
 interface Presentation extends Envelope {
   readonly kind: "presented";
   readonly version: X402Version;
-  /** What its client calls the purchase, where the route asks for that. */
-  readonly identifier?: string | undefined;
 }
 
 /** The envelope in which its client speaks; version 1 where it has shown no payment that can be read. */
@@ -140,11 +140,8 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
-  const identifier = readIdentifier(brought.payment, plan.offers.identifier);
-  if (!identifier.ok) {
-    return { kind: "malformed", refusal: identifier.error, plan, resource, ...place };
-  }
-  const presented = { ...brought, identifier: identifier.value };
+  const name = readIdentifier(brought.payment, plan.offers.identifier);
+  const presented = { ...brought, name };
   return { ...presented, method, earlier, plan, resource, ...place };
 }
 

@@ -34,7 +34,7 @@ import {
   upstreamAnswer,
   type OwnAnswer,
 } from "./answers.ts";
-import { acceptable } from "./challenge.ts";
+import { acceptable, nameOf } from "./challenge.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
@@ -211,6 +211,7 @@ export class Gateway {
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision,
   ): Promise<Admission> {
+    const name = nameOf(decision);
     return challenge.lookInto(client, (doubt) =>
       this.#paywall.admit({
         payment: decision.payment,
@@ -218,7 +219,7 @@ export class Gateway {
         accepts: acceptable(decision),
         binding: `${visitor.request.method} ${decision.path}`,
         target: decision.target,
-        identifier: decision.identifier,
+        ...(name.ok ? { identifier: name.value } : { misnamed: name.error }),
         client: client.address,
         isGone: () => visitor.isGone(),
         onGone: (listener) => visitor.onGone(listener),

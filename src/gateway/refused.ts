@@ -52,7 +52,8 @@ export function readRefusal(
   };
   switch (refused.kind) {
     case "malformed":
-      return say(400, "malformed", refused.refusal);
+      // One that could be read was looked into, and counts as such.
+      return say(400, decision.kind === "presented" ? "refused" : "malformed", refused.refusal);
     case "refused": {
       const { refusal, settlement, replay = null } = refused;
       const version = versionOf(decision);

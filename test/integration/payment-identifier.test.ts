@@ -83,6 +83,14 @@ async function signNamed(buyer: FreshAccount, url: string, id: unknown): Promise
   return encodeHeaderJson({ ...envelope, extensions });
 }
 
+/** A `PAYMENT-SIGNATURE` without a name, whatever is asked for. */
+async function signUnnamed(buyer: FreshAccount, url: string): Promise<string> {
+  const paymentRequirements = await quote(url);
+  const { account } = buyer;
+  const paymentPayload = await signPayment({ account, requirements: paymentRequirements });
+  return encodeHeaderJson(paymentV2({ paymentPayload, paymentRequirements }));
+}
+
 async function repeat(url: string, payment: string): Promise<Omit<Bought, "payment">> {
   return told(await fetch(url, { headers: { "PAYMENT-SIGNATURE": payment } }));
 }
@@ -202,6 +210,42 @@ describe("where a name is required", () => {
     expect(await buy(url, buyer, generatePaymentId())).toMatchObject({ status: 200 });
     expect(await present(url, await sign(buyer, url))).toMatchObject({ status: 200 });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 2n * PRICE);
+  });
+});
+
+describe("a name that is required from now on", () => {
+  test("is none of a purchase that was paid before, nor of a payment for what was asked before", async () => {
+    const before = "\n  GET /a: { price: $0.01 }\n";
+    await using shop = await startGateway({ chain, routes: before });
+    const url = `${shop.url}/a`;
+    const buyer = await richBuyer(chain);
+    const bought = await buy(url, buyer, undefined);
+    expect(bought.status).toBe(200);
+    const signed = await signUnnamed(buyer, url);
+    const withOdd = await signNamed(buyer, url, "short");
+    expect(await shop.reroute("\n  GET /a: { price: $0.01, paymentIdentifier: required }\n")).toBe(
+      true,
+    );
+    const { text, receipt } = bought;
+    expect(await repeat(url, bought.payment)).toEqual({ status: 200, text, receipt });
+    for (const payment of [signed, withOdd]) {
+      expect((await repeat(url, payment)).status).toBe(200);
+    }
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 3n * PRICE);
+  });
+
+  test("has to be had by a payment for what is asked now", async () => {
+    const terms = "maxTimeoutSeconds: 10";
+    const before = `\n  GET /a: { price: $0.01, ${terms} }\n`;
+    await using shop = await startGateway({ chain, routes: before });
+    const url = `${shop.url}/a`;
+    const buyer = await richBuyer(chain);
+    const after = `\n  GET /a: { price: $0.02, paymentIdentifier: required, ${terms} }\n`;
+    expect(await shop.reroute(after)).toBe(true);
+    const refused = await repeat(url, await signUnnamed(buyer, url));
+    expect(refused.status).toBe(400);
+    expect(JSON.parse(refused.text).error).toContain("is required here");
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
   });
 });
 

@@ -3,7 +3,11 @@
  * long as that offer's `maxTimeoutSeconds` after the change, whatever the URL costs by now, and in the version in which
  * it was told.
  */
+import { readIdentifier } from "../../x402/payment-identifier.ts";
+import type { Refusal, Result } from "../../x402/result.ts";
+import { mismatchOf } from "../../x402/version-2.ts";
 import type { PaymentRequirements, SpokenVersions, X402Version } from "../../x402/x402.ts";
+import type { Envelope } from "../../x402/schema.ts";
 import type { Offers } from "../../payments/sale/offers.ts";
 import type { Router } from "../paths/router.ts";
 
@@ -46,13 +50,45 @@ function protocolOf({ protocol }: EarlierQuotes): SpokenVersions {
 /** The requirements that may still be met, in the order of `earlier`. */
 export function earlierRequirements(
   earlier: readonly EarlierQuotes[],
-  { method, path, target, version }: AskedEarlier,
+  asked: AskedEarlier,
   nowMs: number,
 ): readonly PaymentRequirements[] {
+  return askedEarlier(earlier, asked, nowMs).flatMap(({ requirements }) => requirements);
+}
+
+/**
+ * How a payment names its purchase by what was asked for when its client was told what it has accepted; undefined
+ * where it has accepted nothing of that, or named it no better for that.
+ */
+export function nameAskedEarlier(
+  earlier: readonly EarlierQuotes[],
+  { payment, accepted, ...asked }: AskedEarlier & Envelope,
+  nowMs: number,
+): Result<string | undefined, Refusal> | undefined {
+  if (accepted === undefined) return undefined;
+  return askedEarlier(earlier, asked, nowMs)
+    .filter(({ requirements }) => requirements.some((each) => !mismatchOf(accepted, each)))
+    .map(({ offers }) => readIdentifier(payment, offers.identifier))
+    .find(({ ok }) => ok);
+}
+
+interface StillAsked {
+  readonly offers: Offers;
+  readonly requirements: readonly PaymentRequirements[];
+}
+
+function askedEarlier(
+  earlier: readonly EarlierQuotes[],
+  { method, path, target, version }: AskedEarlier,
+  nowMs: number,
+): readonly StillAsked[] {
   return earlier.flatMap(({ router, publicUrl, replacedMs }) => {
     const match = router.match(method, path);
     if (match.kind !== "route" || match.value === null) return [];
-    const asked = match.value.requirements(publicUrl + target, version);
-    return asked.filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
+    const offers = match.value;
+    const requirements = offers
+      .requirements(publicUrl + target, version)
+      .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
+    return [{ offers, requirements }];
   });
 }

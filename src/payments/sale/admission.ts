@@ -38,6 +38,8 @@ export interface Presented {
   readonly target: string;
   /** What its client calls the purchase, where it may say so. */
   readonly identifier?: string | undefined;
+  /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */
+  readonly misnamed?: Refusal;
   /**
    * The address that it came from. Once a payment is on chain everybody can read all of it there, its
    * signature included: what is still owed for it is for the address that it was claimed from, and for the payer.
@@ -83,6 +85,8 @@ export type Admission =
       /** It was presented before. */
       readonly replay?: ReplayReason;
     }
+  /** 400; it lacks what is asked for beside the payment, and nothing was claimed. */
+  | { readonly kind: "malformed"; readonly refusal: Refusal }
   /** The upstream would not be asked now; nothing was claimed. */
   | { readonly kind: "unservable"; readonly refusal: Unanswered }
   /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */

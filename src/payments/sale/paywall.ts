@@ -179,10 +179,13 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, binding, target, identifier } = presented;
+    const { payment, accepted, accepts, binding, target, identifier, misnamed } = presented;
     try {
       const asked = { payment, accepted, accepts, binding, target, identifier };
       const identified = await this.#payments.identify(asked);
+      if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {
+        return { kind: "malformed", refusal: misnamed };
+      }
       return identified.ok ? identified.value : notChosen(identified.error);
     } catch (cause) {
       return this.#notLookedUp(cause);
