@@ -296,8 +296,12 @@ function isSame(told: string | number, offered: string | number): boolean {
   return typeof told === "string" && typeof offered === "string" && sameAddress(told, offered);
 }
 
-/** Whether all of a JSON value is in another one: members may be added to objects, and to nothing else. */
+/**
+ * Whether all of a value, as JSON has it, is in another one of JSON: members may be added to objects, and to nothing
+ * else. A file may hold numbers that JSON has not, and says null of.
+ */
 export function isContained(value: unknown, other: unknown): boolean {
+  if (typeof value === "number" && !Number.isFinite(value)) return other === null;
   if (typeof value !== "object" || value === null) return value === other;
   if (typeof other !== "object" || other === null) return false;
   if (Array.isArray(value) !== Array.isArray(other)) return false;

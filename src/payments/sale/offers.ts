@@ -68,8 +68,8 @@ export interface QuoteTerms {
 }
 
 /**
- * The largest value of `PAYMENT-REQUIRED` that has extensions: with the other lines of an answer it fits into the
- * 4,096 bytes that nginx reads of a head by default.
+ * The largest value of `PAYMENT-REQUIRED` that has extensions, or a query where it can do without: with the other lines
+ * of an answer it fits into the 4,096 bytes that nginx reads of a head by default.
  */
 const MAX_EXTENDED = 3_250;
 /** The largest of all: a head of more than 16 KiB breaks clients of either version. */
@@ -93,6 +93,8 @@ interface Beginning {
   readonly text: string;
   /** How long the whole value may be, characters. */
   readonly most: number;
+  /** None after it may be as short: before that is given up, the query is. */
+  readonly isLast?: true;
 }
 
 /** How `PAYMENT-REQUIRED` may begin. */
@@ -191,17 +193,22 @@ export class Offers {
   /**
    * What version 2 asks for one URL: a header line as name and value; none where that is not spoken, or would ask for
    * nothing. What makes it too long goes: schemas of extensions first, then extensions (an identifier that is required
-   * stays), then the query and what is said of the resource, then all of it.
+   * stays), then the query; where that is not enough for {@link MAX_EXTENDED}, it is back as far as {@link MAX_QUOTE}
+   * allows, then what is said of the resource goes, too, then all of it. A URL is its visitor's: with its query alone
+   * no buyer of either version gets a head that his proxy does not read.
    */
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
     const { beginnings } = this.#currentHeader();
     const end = endOfQuote(resource, error);
-    const first = beginnings.find(({ text, most }) => text.length + end.length <= most);
-    if (first !== undefined) return [PAYMENT_REQUIRED_HEADER, first.text + end];
-    const { text = "", most = 0 } = beginnings.at(-1) ?? {};
-    const short = endOfQuote(resource.split("?", 1)[0] ?? "", error);
-    return text.length + short.length <= most ? [PAYMENT_REQUIRED_HEADER, text + short] : [];
+    let short: string | undefined;
+    for (const { text, most, isLast } of beginnings) {
+      if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
+      if (!isLast) continue;
+      short ??= endOfQuote(resource.split("?", 1)[0] ?? "", error);
+      if (text.length + short.length <= most) return [PAYMENT_REQUIRED_HEADER, text + short];
+    }
+    return [];
   }
 
   get #protocol(): SpokenVersions {
@@ -280,16 +287,17 @@ function beginningsOf(
     { extensions: all, resource, most: MAX_EXTENDED },
     { extensions: bare(all), resource, most: MAX_EXTENDED },
     { extensions: bare(identifier), resource, most: MAX_EXTENDED },
+    { extensions: required, resource, most: MAX_EXTENDED, isLast: true },
     { extensions: required, resource, most: MAX_QUOTE },
-    { extensions: required, resource: {}, most: MAX_QUOTE },
-  ];
-  return forms.map(({ extensions, resource: what, most }) => {
+    { extensions: required, resource: {}, most: MAX_QUOTE, isLast: true },
+  ] as const;
+  return forms.map(({ extensions, resource: what, ...rest }) => {
     const said = Object.keys(extensions).length === 0 ? {} : { extensions };
     const quote = { x402Version: X402_VERSION_2, accepts, ...said, resource: what };
     // Open where the resource ends; only whole groups of three bytes can be encoded before what follows is known.
     const json = asciiJson(quote).slice(0, -2);
     const open = json.endsWith("{") ? json : `${json},`;
-    return { text: encodeAscii(open.padEnd(Math.ceil(open.length / 3) * 3)), most };
+    return { text: encodeAscii(open.padEnd(Math.ceil(open.length / 3) * 3)), ...rest };
   });
 }
 

@@ -1,4 +1,6 @@
 import type { Refusal } from "../../../../src/x402/result.ts";
+import { extensionsOf } from "../../../../src/x402/bazaar.ts";
+import { PAYMENT_FLOW, requirementsV2 } from "../../../../src/x402/version-2.ts";
 import { Payment } from "../../../../src/payments/facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { choose } from "../../../../src/payments/sale/choice.ts";
@@ -181,4 +183,28 @@ test("what a stranger calls scheme and network is repeated without what a termin
       },
     });
   }
+});
+
+test("an extension that is repeated as it was told is the same, whatever of it JSON has no word for", () => {
+  const { paymentPayload, paymentRequirements } = examplePayment(1).request;
+  const example = {
+    max: { default: Infinity },
+    some: { enum: [Number.NaN] },
+    zero: { default: -0 },
+  };
+  const input = { type: "http", method: "GET", discoverable: true, queryParams: example };
+  const offer = { ...paymentRequirements, outputSchema: { input } };
+  const extensions = JSON.parse(JSON.stringify(extensionsOf(offer)));
+  const payment = { ...paymentPayload, x402Version: 2, extensions };
+  const facilitator = {
+    read: (request: FacilitatorRequest) => Payment.read(request),
+    precheck: () => undefined,
+  };
+  const accepted = requirementsV2(offer, PAYMENT_FLOW);
+  const choosing = { facilitator, feePayers: told() };
+  expect(choose({ payment, accepted, accepts: [offer] }, choosing)).toMatchObject({ ok: true });
+  extensions.bazaar.info.input.queryParams.max = 1;
+  expect(choose({ payment, accepted, accepts: [offer] }, choosing)).toMatchObject({
+    error: { code: "invalid_payload", detail: expect.stringContaining("extensions") },
+  });
 });

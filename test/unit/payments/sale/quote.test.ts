@@ -92,9 +92,22 @@ describe("the quote of version 2", () => {
     for (const each of [one, some]) expect(each?.value.length).toBeLessThanOrEqual(3_250);
   });
 
+  test.each([1, 2, 6])(
+    "lets go of a visitor's query where a head is under 4,096 bytes without it, with %i networks",
+    (count) => {
+      for (let length = 0; length <= 8_192; length += 256) {
+        const url = `${URL}&q=${"x".repeat(length)}`;
+        const { value = "", quote } = quoteOf(EVM.slice(0, count), DECLARED, { url }) ?? {};
+        expect(value.length).toBeLessThanOrEqual(3_250);
+        expect(quote?.accepts).toHaveLength(count);
+        expect([url, "https://shop.example/weather"]).toContain(quote?.resource.url);
+      }
+    },
+  );
+
   test("lets go of the query and of what the resource is, then of itself, to stay under 16 KiB", () => {
     const long = `${URL}&q=${"x".repeat(9_000)}`;
-    expect(quoteOf(["base"], DECLARED, { url: long })?.quote.resource).toEqual({
+    expect(quoteOf(EVM, DECLARED, { url: long })?.quote.resource).toEqual({
       url: "https://shop.example/weather",
     });
     const path = `https://shop.example/${"x".repeat(9_500)}`;
