@@ -252,6 +252,23 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(await paid()).toBe(PRICE);
   });
 
+  it("keeps a payment of version 1 that a page of version 2 sends, where the seller refuses it", async () => {
+    const url = `${shop.url}/weather?older-refused`;
+    const kept = JSON.stringify({ header: await sign(buyer, url), offer: 0, soldMs: 0 });
+    await using tab = await openTab(browser);
+    const { page } = tab;
+    const name = "coinslot /weather?older-refused";
+    await page.addInitScript(`sessionStorage.setItem("${name}", ${JSON.stringify(kept)})`);
+    shop.failures.push(400);
+    await page.goto(url);
+    const said = "You have paid, but the seller's server answered with an error (400).";
+    await page.getByRole("status").getByText(said).waitFor();
+    await page.getByRole("button", { name: "Try again with the same payment" }).click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await page.locator("#bought").innerText()).toContain("transaction 0x");
+    expect(await paid()).toBe(PRICE);
+  });
+
   it("shows a document without letting it do anything, and its own pictures and styles", async () => {
     await using tab = await open("/article");
     const { page } = tab;

@@ -7,13 +7,19 @@ declare global {
 
 /** Carries a payment. */
 export const PAYMENT_HEADER = IS_V2 ? "PAYMENT-SIGNATURE" : "X-PAYMENT";
-/** Tells what became of it. */
-export const RECEIPT_HEADER = IS_V2 ? "PAYMENT-RESPONSE" : "X-PAYMENT-RESPONSE";
+/** Tell what became of it, in the version in which it was sent: what is kept may be older than the page. */
+const RECEIPT_HEADERS = ["PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"];
 
 /** What a header says, base64 of JSON; null: it is not there. */
 export function readHeader({ headers }: Response, name: string): unknown {
   const text = headers.get(name);
   return text === null ? null : JSON.parse(atob(text));
+}
+
+/** What became of a payment; null: nothing is told. */
+export function readReceipt(response: Response): unknown {
+  const name = RECEIPT_HEADERS.find((each) => response.headers.has(each));
+  return name ? readHeader(response, name) : null;
 }
 
 export function base64(bytes: Uint8Array): string {
