@@ -257,7 +257,7 @@ describe.skipIf(!hasChromium).each([
         `sessionStorage.setItem("coinslot /weather?older", ${JSON.stringify(kept)})`,
       );
       await page.goto(`${shop.url}/weather?older`);
-      await page.getByRole("status").getByText("Do not pay again").waitFor();
+      await page.getByRole("status").getByText("Send the same payment again").waitFor();
       await page.getByRole("button", { name: "Try again with the same payment" }).waitFor();
       expect(await page.getByRole("button", PAY).count()).toBe(0);
     },

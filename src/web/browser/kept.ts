@@ -33,8 +33,8 @@ export function keep(kept: KeptInBrowser | null): void {
 export function recall(): KeptInBrowser | null {
   let kept: KeptInBrowser | null = history.state;
   try {
-    // A site may have left something of its own in the history.
-    if (!kept?.header) kept = JSON.parse(sessionStorage.getItem(NAME) ?? "null");
+    // A site may have left something of its own in the history. Null is JSON, too.
+    if (!kept?.header) kept = JSON.parse(sessionStorage.getItem(NAME) as string);
   } catch {}
   if (!kept?.header) return null;
   return kept.soldMs && Date.now() - kept.soldMs > ANSWER_MS ? null : kept;

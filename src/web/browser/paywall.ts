@@ -14,7 +14,7 @@ import {
   type PayableOffer,
   type PageData,
 } from "./offer.ts";
-import { base64, PAYMENT_HEADER, readReceipt } from "./protocol.ts";
+import { base64, PAYMENT_HEADER, readHeader } from "./protocol.ts";
 import { findSolanaWallets } from "./solana.ts";
 import type { Wallet } from "./wallet.ts";
 
@@ -33,12 +33,9 @@ const LATER = "Send the same payment again a little later.";
 const SIGN_AGAIN = "Sign again with the same account: that is not charged.";
 const PAID_ELSEWHERE =
   "You have paid, but the answer leads elsewhere, where this page cannot follow. Ask the seller.";
-const UNREAD = "The shop did not read this payment. Do not pay again: ask the seller.";
 const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
 const WAS_TAKEN = /used|paid in/;
-/** What was kept is of a version that the shop speaks no more: nobody has looked at it. */
-const WAS_UNREAD = /header is required$/;
 /** What is owed goes to its payer, who proves himself by a signature that is not charged. */
 const OWED = /sign a new payment/;
 const ACCEPT = "text/html,*/*;q=.8";
@@ -123,7 +120,11 @@ async function present(kept: KeptInBrowser): Promise<void> {
   try {
     // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
     const response = await ask("follow").catch(() => ask("manual"));
-    const receipt = readReceipt(response) as Receipt | null;
+    // What was kept may be older than a page of version 2.
+    const told = readHeader(response, "X-PAYMENT-RESPONSE");
+    const receipt = (
+      IS_V2 ? (told ?? readHeader(response, "PAYMENT-RESPONSE")) : told
+    ) as Receipt | null;
     const isElsewhere = response.redirected && !response.ok;
     if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE);
     else if (response.ok) await deliver(kept, response, receipt);
@@ -147,9 +148,8 @@ async function explain(
   } else if (receipt?.success) {
     const said = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
     holdOn(kept, said, proofOf(kept, receipt));
-  } else if (code === 402 && WAS_UNREAD.test(error)) {
-    holdOn(kept, UNREAD);
-  } else if (code === 402 || code === 400) {
+  } else if ((code === 402 || code === 400) && /: /.test(error)) {
+    // A refusal has a code. Without one nobody has looked at the payment: its version is spoken no more.
     refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`);
   } else if (error.includes("unexpected_settle_error")) {
     holdOn(kept, UNKNOWN);

@@ -7,19 +7,11 @@ declare global {
 
 /** Carries a payment. */
 export const PAYMENT_HEADER = IS_V2 ? "PAYMENT-SIGNATURE" : "X-PAYMENT";
-/** Tell what became of it, in the version in which it was sent: what is kept may be older than the page. */
-const RECEIPT_HEADERS = ["PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"];
 
 /** What a header says, base64 of JSON; null: it is not there. */
 export function readHeader({ headers }: Response, name: string): unknown {
   const text = headers.get(name);
-  return text === null ? null : JSON.parse(atob(text));
-}
-
-/** What became of a payment; null: nothing is told. */
-export function readReceipt(response: Response): unknown {
-  const name = RECEIPT_HEADERS.find((each) => response.headers.has(each));
-  return name ? readHeader(response, name) : null;
+  return text && JSON.parse(atob(text));
 }
 
 export function base64(bytes: Uint8Array): string {

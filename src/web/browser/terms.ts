@@ -51,16 +51,16 @@ export async function askTerms(offer: PayableOffer, payer: string): Promise<Page
       each.payTo === offer.payTo &&
       (IS_V2 ? each.amount : each.maxAmountRequired) === offer.amount,
   );
-  if (!quote || !accepted) {
+  if (!accepted) {
     throw new NotPaid(
       "The price has changed since this page was loaded. Reload it to see the new one.",
     );
   }
-  const served = Date.parse(response.headers.get("Date") ?? "");
+  const served = Date.parse(response.headers.get("Date") as string);
   const now = Math.floor((served || Date.now()) / 1000);
   const draft = String(body?.draft);
   if (!IS_V2) return { payment: { x402Version: 1, scheme: "exact", network }, now, draft };
-  const { extensions } = quote;
+  const extensions = (quote as Quote).extensions;
   // A shop that has this one lets buyers name their purchases, or wants them to.
   const identifier = extensions?.["payment-identifier"];
   if (identifier) identifier.info.id = randomHex();
