@@ -97,6 +97,14 @@ interface Beginning {
   readonly isLast?: true;
 }
 
+/** What was told last: most routes have one URL, and are asked for it again and again. Only one that is short is kept. */
+interface LastQuote {
+  readonly beginnings: readonly Beginning[];
+  readonly resource: string;
+  readonly error: string;
+  readonly lines: readonly string[];
+}
+
 /** How `PAYMENT-REQUIRED` may begin. */
 interface Header {
   /** What it asks for. */
@@ -121,6 +129,7 @@ export class Offers {
   /** Made when it is asked for: not every method of a route ever is. */
   #prepared: Prepared | undefined;
   #header: Header | undefined;
+  #lastQuote: LastQuote | undefined;
 
   /** `offers` are in the order that buyers see. */
   constructor(
@@ -200,15 +209,14 @@ export class Offers {
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
     const { beginnings } = this.#currentHeader();
-    const end = endOfQuote(resource, error);
-    let short: string | undefined;
-    for (const { text, most, isLast } of beginnings) {
-      if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
-      if (!isLast) continue;
-      short ??= endOfQuote(resource.split("?", 1)[0] ?? "", error);
-      if (text.length + short.length <= most) return [PAYMENT_REQUIRED_HEADER, text + short];
-    }
-    return [];
+    const last = this.#lastQuote;
+    const isSame =
+      last?.beginnings === beginnings && last.resource === resource && last.error === error;
+    if (isSame) return last.lines;
+    const lines = linesOf(beginnings, resource, error);
+    const longest = Math.max(resource.length, lines[1]?.length ?? 0);
+    if (longest <= MAX_EXTENDED) this.#lastQuote = { beginnings, resource, error, lines };
+    return lines;
   }
 
   get #protocol(): SpokenVersions {
@@ -309,6 +317,22 @@ function bare(extensions: ExtensionsV2): ExtensionsV2 {
 }
 
 /** The rest of a quote after its beginning, base64. */
+function linesOf(
+  beginnings: readonly Beginning[],
+  resource: string,
+  error: string,
+): readonly string[] {
+  const end = endOfQuote(resource, error);
+  let short: string | undefined;
+  for (const { text, most, isLast } of beginnings) {
+    if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
+    if (!isLast) continue;
+    short ??= endOfQuote(resource.split("?", 1)[0] ?? "", error);
+    if (text.length + short.length <= most) return [PAYMENT_REQUIRED_HEADER, text + short];
+  }
+  return [];
+}
+
 function endOfQuote(url: string, error: string): string {
   return encodeAscii(`"url":${asciiJson(url)}},"error":${asciiJson(error)}}`);
 }

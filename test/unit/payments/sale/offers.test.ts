@@ -114,6 +114,22 @@ describe("the header of version 2", () => {
     }
   });
 
+  test("is made once for what is asked again, and anew for another URL or another reason", () => {
+    const offers = new Offers([evm], told());
+    const urlOf = (lines: readonly string[]) => JSON.parse(atob(lines[1] ?? "")).resource.url;
+    const one = offers.quoteLines(PAY, URL);
+    expect(offers.quoteLines(PAY, URL)).toBe(one);
+    const [other, why] = [`${URL}?b`, { ...PAY, errorV2: "why" }];
+    expect(urlOf(offers.quoteLines(PAY, other))).toBe(other);
+    const [, said = ""] = offers.quoteLines(why, other);
+    expect(JSON.parse(atob(said))).toMatchObject({ error: "why", resource: { url: other } });
+    expect(offers.quoteLines(PAY, URL)).toEqual(one);
+    // What a stranger has made long is not kept.
+    for (const long of [`${URL}?${"a".repeat(4_000)}`, `${URL}/${"a".repeat(4_000)}`]) {
+      expect(offers.quoteLines(PAY, long)).not.toBe(offers.quoteLines(PAY, long));
+    }
+  });
+
   test("asks for a memo on Solana in place of a blockhash, and version 1 for none", () => {
     const of = vi.fn(() => first);
     const memo = "order book 7";
