@@ -168,6 +168,9 @@ describe.skipIf(!hasChromium).each([
     expect(tab.faults).toEqual([]);
   });
 
+  // With both it is the page of version 2.
+  if (protocol === "") return;
+
   it("sells on Solana, and writes the seller's memo where a payment has one", async () => {
     const before = await inUsdc(shop.solanaPayee);
     await using tab = await openWithSolana("/booked", await shop.solanaShopper());
@@ -246,22 +249,19 @@ describe.skipIf(!hasChromium).each([
     expect(await shop.chain.balanceOf(tab.buyer.address)).toBe(PURSE - PRICE);
   });
 
-  it.skipIf(protocol === "")(
-    "keeps a payment of the version that is not spoken any more, since nobody has looked at it",
-    async () => {
-      const { page, [Symbol.asyncDispose]: close } = await openTab(browser);
-      await using _tab = { [Symbol.asyncDispose]: close };
-      const name = version === 2 ? "X-PAYMENT" : "PAYMENT-SIGNATURE";
-      const kept = JSON.stringify({ name, header: "e30=", offer: 0, soldMs: 0 });
-      await page.addInitScript(
-        `sessionStorage.setItem("coinslot /weather?older", ${JSON.stringify(kept)})`,
-      );
-      await page.goto(`${shop.url}/weather?older`);
-      await page.getByRole("status").getByText("Send the same payment again").waitFor();
-      await page.getByRole("button", { name: "Try again with the same payment" }).waitFor();
-      expect(await page.getByRole("button", PAY).count()).toBe(0);
-    },
-  );
+  it("keeps a payment of the version that is not spoken any more, since nobody has looked at it", async () => {
+    const { page, [Symbol.asyncDispose]: close } = await openTab(browser);
+    await using _tab = { [Symbol.asyncDispose]: close };
+    const name = version === 2 ? "X-PAYMENT" : "PAYMENT-SIGNATURE";
+    const kept = JSON.stringify({ name, header: "e30=", offer: 0, soldMs: 0 });
+    await page.addInitScript(
+      `sessionStorage.setItem("coinslot /weather?older", ${JSON.stringify(kept)})`,
+    );
+    await page.goto(`${shop.url}/weather?older`);
+    await page.getByRole("status").getByText("Send the same payment again").waitFor();
+    await page.getByRole("button", { name: "Try again with the same payment" }).waitFor();
+    expect(await page.getByRole("button", PAY).count()).toBe(0);
+  });
 
   it("says why a payment was refused, and that nothing was charged", async () => {
     await using tab = await openWithSolana("/weather?poor", freshSolanaKey());

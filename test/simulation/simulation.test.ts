@@ -7,9 +7,9 @@ import { MUTANTS } from "./mutant-list.ts";
 import { tryMutant } from "./mutants.ts";
 import { runSeeds } from "./seeds.ts";
 
-const SEEDS = 300;
+const SEEDS = 200;
 /** Of the exhaustive worlds every so many-th. */
-const STRIDE = 16;
+const STRIDE = 24;
 /** Worlds of each mode in which a mutant has to be caught. */
 const MUTANT_WORLDS = 200;
 /** Longest that one of these searches may take on a busy machine, milliseconds. */

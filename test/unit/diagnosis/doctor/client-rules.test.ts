@@ -373,7 +373,7 @@ describe.each(ALL.map(({ name }) => name))("%s", (name) => {
           expect(await difference(name, quoteOf(offers, spoken), wallet)).toBeUndefined();
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   }, 120_000);
 
