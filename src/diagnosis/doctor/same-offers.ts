@@ -1,6 +1,6 @@
 /** Whether what a gateway offers is what a file says, whoever pays network fees at the moment. */
 import { readHeaderJson } from "../../buyer/offer.ts";
-import { memberOf } from "../../x402/json.ts";
+import { memberOf, parseJson } from "../../x402/json.ts";
 import { NOT_COMPARED } from "../../x402/version-2.ts";
 import { TOLD_AT_RUN_TIME } from "../dry-gateway.ts";
 
@@ -12,15 +12,7 @@ interface OffersOf402 {
 
 /** @param header the value of `PAYMENT-REQUIRED`; null: there is none */
 export function readOffers(body: string, header: string | null): OffersOf402 {
-  return { v1: acceptsOf(parsed(body)), v2: acceptsOf(header && readHeaderJson(header)) };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return { v1: acceptsOf(parseJson(body)), v2: acceptsOf(header && readHeaderJson(header)) };
 }
 
 function acceptsOf(quote: unknown): readonly unknown[] | undefined {
