@@ -6,6 +6,7 @@ import {
   type PricedAction,
   type RouteSettings,
 } from "../config/config.ts";
+import { DeclaredInput } from "../gateway/declared-input.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
@@ -71,8 +72,11 @@ export function createSnapshot(
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
         : null;
-      const { cacheControl } = action;
-      return { kind: "priced", label: route.key, meter, engine, offers, page, cacheControl };
+      const { cacheControl, repeat, redirects } = action;
+      const goods = new Set(action.goods);
+      const input = action.checkInput ? new DeclaredInput(action.input, route.segments) : null;
+      const sold = { cacheControl, repeat, redirects, goods, input };
+      return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
   const routes = byMethod(config.routes, planner);

@@ -31,6 +31,7 @@ import {
   word,
 } from "./reading/shapes.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
+import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
 import { discovery, type DiscoverySettings } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
 import { routes, type RouteSettings } from "./routes/routes.ts";
@@ -254,6 +255,7 @@ export const documentSchema = map({
     }).refine(({ v1, v2 }) => v1 || v2, "must leave one version on: nobody could pay"),
     "The versions of the payment protocol that buyers may speak.",
   ),
+  repeat: optional(repeat, REPEAT_USAGE, { for: "10m", times: 10 }),
   paymentIdentifier: optional(
     word(IDENTIFIER_USES),
     "Whether buyers who speak version 2 name their purchases (extension payment-identifier): the same name with " +

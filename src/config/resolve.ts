@@ -23,8 +23,8 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const settlers = readSettlers(facilitator.embedded, context);
   const settles = settlesWith(facilitator, settlers, context);
   const pricing = new Pricing(context, document, assets, settles);
-  const { paymentIdentifier } = document;
-  const told = { context, pricing, upstreams, paymentIdentifier };
+  const { paymentIdentifier, repeat } = document;
+  const told = { context, pricing, upstreams, paymentIdentifier, repeat };
   const routes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page, routes, context);

@@ -2,6 +2,7 @@
  * The answers that the gateway itself gives, as values: whoever decided makes one, and only the visitor
  * (`visitor.ts`) writes it to a socket.
  */
+import type { Unfit } from "../payments/sale/admission.ts";
 import { noFeePayer } from "../payments/sale/choice.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
@@ -128,6 +129,12 @@ export function unservableAnswer({ status, reason }: Unanswered, cors: readonly 
   const said = reason === "down" ? "the upstream is not available" : saidOf(status);
   const lines = status === 503 ? [...cors, ...RETRY_AFTER] : cors;
   return errorAnswer(status, `${said}; no payment was taken for this request`, lines);
+}
+
+/** The request lacks what its route declares, so no payment was taken. */
+export function unfitAnswer({ faults }: Unfit, cors: readonly string[]): Answer {
+  const error = `${faults.join("; ")}; no payment was taken for this request`;
+  return { status: 400, lines: cors, body: JSON.stringify({ error, faults }) };
 }
 
 /** Nothing came from the upstream for a payment that was taken. `again`: it may still be delivered. */

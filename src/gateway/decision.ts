@@ -16,6 +16,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../x402/x402.ts";
+import type { DeclaredInput } from "./declared-input.ts";
 import { payableVersions, type EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
@@ -44,6 +45,14 @@ export interface PricedPlan {
   readonly page: OfferPage | null;
   /** `Cache-Control` of what is sold: never for shared caches. */
   readonly cacheControl: string;
+  /** How long and how often what was sold may be fetched again; null: not at all. */
+  readonly repeat: { readonly forMs: number; readonly times: number } | null;
+  /** `follow`: redirects of the backend are followed here. */
+  readonly redirects: "pass" | "follow";
+  /** Statuses that are goods beside those below 400. */
+  readonly goods: ReadonlySet<number>;
+  /** Null: nothing of it is checked. */
+  readonly input: DeclaredInput | null;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */
@@ -89,7 +98,12 @@ export type FreeDecision = Extract<Decision, { kind: "free" }>;
 export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 
 /** A priced route, by what the request brought for it. */
-export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resource: string } & (
+export type PricedDecision = Place & {
+  readonly plan: PricedPlan;
+  readonly resource: string;
+  /** The method for which a payment is: that of a `HEAD` is for the `GET` of the same route. */
+  readonly soldMethod: string;
+} & (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | (Presentation & {
@@ -139,10 +153,24 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const resource = snapshot.publicUrl + target.raw;
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
-  if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
+  const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
+  const sold = { plan, resource, soldMethod, ...place };
+  if (brought.kind !== "presented") return { ...brought, ...sold };
   const name = readIdentifier(brought.payment, plan.offers.identifier);
-  const presented = { ...brought, name };
-  return { ...presented, method, earlier, plan, resource, ...place };
+  return { ...brought, name, method, earlier, ...sold };
+}
+
+/** Of one route only: else what a cheap `HEAD` has cost would pay for its `GET`. */
+export function soldMethodOf(
+  router: Router<RoutePlan>,
+  { label }: PricedPlan,
+  method: string,
+  path: string,
+): string {
+  if (method !== "HEAD") return method;
+  const get = router.match("GET", path);
+  const isSame = get.kind === "route" && get.value.kind === "priced" && get.value.label === label;
+  return isSame ? "GET" : method;
 }
 
 /**

@@ -14,17 +14,20 @@ import {
   RETRY_AFTER,
   settlementLines,
   undeliveredAnswer,
+  type Answer,
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
-import { versionOf, type PricedDecision, type PricedPlan } from "./decision.ts";
+import { versionOf, type PricedDecision, type PricedPlan, type Snapshot } from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
+import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
+import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
 import type { Passage } from "./upstream/passage.ts";
-import type { Delivery, Sale } from "./upstream/upstream.ts";
+import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
@@ -32,6 +35,11 @@ const READ_ON_MS = 30_000;
 
 /** What goes along with a free request: nothing. */
 export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
+
+/** Of an answer that is a part of what was asked for. */
+const PARTIAL = 206;
+/** Attempts of one payment that do not count, since a head alone was asked for, or the backend led elsewhere. */
+const MAX_UNCOUNTED = 10;
 
 /** A request to a priced route, and by what it is judged. */
 export interface PricedVisit {
@@ -41,6 +49,7 @@ export interface PricedVisit {
   /** Raw header lines that every answer to it has (CORS). */
   readonly lines: readonly string[];
   readonly challenge: Challenge;
+  readonly snapshot: Snapshot;
 }
 
 /** In place of an upstream's answer, which there is not, and will not be: ours, and the operator is told why. */
@@ -56,16 +65,18 @@ export function unserved(
 
 /** Hands over what was paid for, and records what came of that, also where it fails. */
 export async function deliver(
-  { visitor, decision, client, lines: cors }: PricedVisit,
+  visit: PricedVisit,
   paid: Paid,
   telemetry: Telemetry,
 ): Promise<RequestEnding> {
+  const { visitor, decision, client, lines: cors } = visit;
   const { settlement } = paid;
   const { plan, target } = decision;
   const version = versionOf(decision);
   const told = settlementLines({ success: true, ...settlement }, version);
   const receipt: Receipt = { version, lines: [...cors, ...told] };
   const step = telemetry.timeline?.beginStep("delivery");
+  const answered = new SoldAnswer(visit, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
   let refusal: Promise<void> | undefined;
@@ -74,13 +85,20 @@ export async function deliver(
     return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
   };
   try {
-    const refused: Sale["refused"] = (isBegun) =>
-      refuse({ sent: true, served: isBegun ? target : null });
-    const passage = paidPassage({ target, client, plan }, paid, receipt, refused);
-    delivery = await forward(visitor, plan.engine, passage, () =>
-      lateAnswer(receipt, !paid.isLast),
-    );
-    attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
+    const sale: Pick<Sale, "judge" | "refused"> = {
+      judge: (status, lines) => answered.judge(status, lines),
+      refused: () => refuse(answered.left(answered.status, true)),
+    };
+    const passage = paidPassage({ target, client, plan }, paid, receipt, sale);
+    const late = (): Answer => lateAnswer(receipt, !paid.isLast);
+    delivery = await forward(visitor, plan.engine, passage, late);
+    while (delivery.kind === "redirected") {
+      const { followed } = answered;
+      const responseSet = [...passage.responseSet, "Content-Location", followed];
+      const next = { ...passage, target: followed, responseSet };
+      delivery = await forward(visitor, plan.engine, next, late);
+    }
+    attempt = attemptOf(delivery, answered, hasRequestBody(visitor.request));
     if (delivery.kind === "unanswered") {
       const again = !paid.isLast || !delivery.sent;
       await refuse({ sent: delivery.sent, served: null });
@@ -95,17 +113,23 @@ export async function deliver(
       // The whole answer, if it is kept; its buyer may have left before it came.
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
-      await paid.delivered(kept && { ...kept, isUncollected });
+      const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
+      await paid.delivered(kept && { ...kept, isUncollected }, againMs);
     }
   }
-  const isSold = attempt === null;
+  const isLed = delivery.kind === "delivered" && answered.leadsOn(delivery.status);
+  const isSold = attempt === null || isLed;
   step?.end(isSold, deliveryNote(delivery));
   const { transaction, network, payer } = settlement;
   const sale = { requestId: visitor.id, route: plan.label, version, network, transaction, payer };
   const facts = { ...sale, delivery: delivery.kind };
-  if (isSold) telemetry.logger.info(facts, "payment served");
+  if (paid.isRepeat) {
+    telemetry.metrics.replayed(plan.label);
+    telemetry.logger.info(facts, "what was sold was fetched again");
+  } else if (isSold) telemetry.logger.info(facts, "payment served");
   else telemetry.logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
-  return endingOf(delivery, isSold ? "paid" : "undelivered", plan.meter);
+  const outcome = paid.isRepeat ? "replayed" : isSold ? "paid" : "undelivered";
+  return endingOf(delivery, outcome, plan.meter);
 }
 
 /** Hands over the answer that was kept for the same request, paid for before. */
@@ -132,7 +156,7 @@ function paidPassage(
   { plan, ...asked }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan },
   paid: Paid,
   { lines, version }: Receipt,
-  refused: Sale["refused"],
+  judging: Pick<Sale, "judge" | "refused">,
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
   return {
@@ -152,27 +176,122 @@ function paidPassage(
       failureLines: paid.isLast ? [] : RETRY_AFTER,
       keepBytes: MAX_STORED_BODY_BYTES,
       readOnMs: READ_ON_MS,
-      refused,
+      ...judging,
     },
   };
 }
 
+/** What the backend has answered to a sale. */
+class SoldAnswer {
+  readonly #visit: PricedVisit;
+  readonly #paid: Paid;
+  /** The payment is for a `GET`, of which the request asks for the head alone. */
+  readonly #isLook: boolean;
+  /** The head that was judged last, by which it is known again. */
+  #lines: readonly string[] | null = null;
+  #verdict: SaleVerdict = "nothing";
+  #status: number | null = null;
+  #isStream = false;
+  /** `METHOD target` to which the backend has led the buyer, and that his payment is for. */
+  #ledTo: string | null = null;
+  readonly #followed: string[] = [];
+
+  constructor(visit: PricedVisit, paid: Paid) {
+    this.#visit = visit;
+    this.#paid = paid;
+    const { visitor, decision } = visit;
+    this.#isLook = visitor.request.method === "HEAD" && decision.soldMethod === "GET";
+  }
+
+  /** The target that was asked for last: that of the request, or of a redirect that is followed. */
+  get followed(): string {
+    return this.#followed.at(-1) ?? this.#visit.decision.target;
+  }
+
+  /** Of the head that was judged last. */
+  get status(): number | null {
+    return this.#status;
+  }
+
+  /** As of {@link Sale.judge}. */
+  judge(status: number, lines: readonly string[]): SaleVerdict {
+    if (lines !== this.#lines) this.#verdict = this.#judge(status, lines);
+    this.#lines = lines;
+    return this.#verdict;
+  }
+
+  #judge(status: number, lines: readonly string[]): SaleVerdict {
+    const { visitor, decision, snapshot } = this.#visit;
+    const ground = { request: visitor.request, decision, snapshot, paid: this.#paid.terms };
+    const led = readRedirect(status, lines, this.followed, ground);
+    if (led !== null && this.#mayFollow(led)) {
+      this.#followed.push(led.target);
+      return "followed";
+    }
+    this.#status = status;
+    this.#ledTo = led?.sold ?? null;
+    this.#isStream = /^\s*text\/event-stream\s*(?:;|$)/i.test(valueOf(lines, "content-type") ?? "");
+    return !this.isGoods(status) || this.leadsOn(status) ? "nothing" : "goods";
+  }
+
+  #mayFollow({ method, isSameBackend }: Led): boolean {
+    const { visitor, decision } = this.#visit;
+    const isHarmless = method === "GET" || method === "HEAD";
+    if (decision.plan.redirects !== "follow" || visitor.replaying === null) return false;
+    if (!isHarmless || method !== visitor.request.method) return false;
+    return isSameBackend && this.#followed.length < MAX_FOLLOWED;
+  }
+
+  isGoods(status: number): boolean {
+    return status < 400 || this.#visit.decision.plan.goods.has(status);
+  }
+
+  /** Whether a good answer is what was asked for, and yet uses no payment up. */
+  leadsOn(status: number): boolean {
+    return this.isGoods(status) && (this.#isLook || this.#ledTo !== null);
+  }
+
+  /** Whether the answer may be fetched again: one of a `GET` that ends, and that is not kept whole. */
+  isRepeatable(isKept: boolean): boolean {
+    const { soldMethod, plan } = this.#visit.decision;
+    if (soldMethod !== "GET" || plan.repeat === null || this.#isStream) return false;
+    return this.#status !== null && (!isKept || this.#status === PARTIAL);
+  }
+
+  /** What is left after an answer that sold nothing, or not all. */
+  left(status: number | null, sent: boolean): BrokenDelivery {
+    if (status === null || !this.isGoods(status)) return { sent, served: null };
+    if (this.#ledTo !== null) {
+      return { sent, served: null, uncounted: MAX_UNCOUNTED, ledTo: this.#ledTo };
+    }
+    if (this.#isLook) return { sent, served: null, uncounted: MAX_UNCOUNTED };
+    const { decision } = this.#visit;
+    const uncounted = this.isRepeatable(false) ? (decision.plan.repeat?.times ?? 0) : 0;
+    return { sent, served: decision.target, uncounted };
+  }
+}
+
 /**
  * What a delivery leaves of the payment: null, it is sold; else the same payment may try again. An
- * upstream that refuses (4xx) has sold nothing yet, and the buyer may correct query or body. An answer that
+ * upstream that refuses (4xx) has sold nothing yet, and the buyer may correct query or body; nor has it with a head
+ * alone, or a redirect to what the payment is enough for. An answer that
  * is kept is sold, whoever got how much of it. Once another good answer has begun, only that same request
  * may be tried again, or one payment would buy several things; and since its body cannot be compared, a
  * buyer who leaves in the middle of its answer has bought it.
  */
-function attemptOf(delivery: Delivery, target: string, withBody: boolean): BrokenDelivery | null {
+function attemptOf(
+  delivery: Delivery,
+  answered: SoldAnswer,
+  withBody: boolean,
+): BrokenDelivery | null {
+  const { status } = delivery;
   if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
   if ("kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
-  const begun = delivery.status !== null && delivery.status < 400;
-  if (!begun) return { sent, served: null };
-  if (delivery.kind === "delivered") return null;
-  if (delivery.kind === "abandoned" && withBody) return null;
-  return { sent, served: target };
+  const isBegun = status !== null && answered.isGoods(status);
+  if (!isBegun || answered.leadsOn(status)) return answered.left(status, sent);
+  const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && withBody);
+  return isBought ? null : answered.left(status, sent);
 }
 
 /** How a delivery ended, for people. */

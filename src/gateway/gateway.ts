@@ -10,6 +10,7 @@
  *                      -> presented -> crowded -------------------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> limited -----> answer 429
+ *                                                       -> unfit -------> answer 400
  *                                                       -> unservable --> answer 503 | 413
  *                                                       -> abandoned
  *                                                       -> replayed ----> the kept answer again
@@ -30,6 +31,7 @@ import {
   crowdedAnswer,
   errorAnswer,
   limitedAnswer,
+  unfitAnswer,
   unservableAnswer,
   upstreamAnswer,
   type OwnAnswer,
@@ -46,6 +48,7 @@ import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
+import { unfitOf } from "./unfit.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
@@ -188,7 +191,7 @@ export class Gateway {
     const client = this.#clientOf(visitor.request, settings);
     beginEntry(this.#telemetry, visitor, decision, client);
     const lines = corsLines(settings.cors, visitor.request);
-    const visit = { visitor, decision, client, lines, challenge };
+    const visit = { visitor, decision, client, lines, challenge, snapshot: settings.snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
     if (decision.kind !== "presented") return this.#end(visit, decision);
@@ -217,8 +220,10 @@ export class Gateway {
         payment: decision.payment,
         accepted: decision.accepted,
         accepts: acceptable(decision),
-        binding: `${visitor.request.method} ${decision.path}`,
+        binding: `${decision.soldMethod} ${decision.path}`,
         target: decision.target,
+        unfit: () => unfitOf(visitor, decision),
+        repeats: decision.soldMethod === "GET" ? (decision.plan.repeat?.times ?? 0) : 0,
         ...(name.ok ? { identifier: name.value } : { misnamed: name.error }),
         client: client.address,
         isGone: () => visitor.isGone(),
@@ -254,6 +259,10 @@ export class Gateway {
       case "unavailable":
       case "unknown":
         return this.#refuse(visit, readRefusal(outcome, lines, decision));
+      case "unfit": {
+        const answer = unfitAnswer(outcome, lines);
+        return endWith(visitor, { answer, outcome: "refused", meter });
+      }
       case "unservable": {
         const answer = unservableAnswer(outcome.refusal, lines);
         const own: OwnAnswer = { answer, outcome: "unavailable", meter };

@@ -8,13 +8,14 @@ import {
   type Collector,
   type Fingerprint,
   type SaleTerms,
-  type SoldAnswer,
+  type TransitionOf,
 } from "./transition.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
   attemptsLeft,
   isForTarget,
   isFree,
+  isRepeatable,
   isReplayable,
   mayCollect,
 } from "./payment-judgement.ts";
@@ -44,7 +45,11 @@ function fits(row: PaymentRow, sale: SaleTerms): boolean {
   return isSame && mayCollect(row, sale);
 }
 
-export function deliverAll(row: Row, given: SoldAnswer | undefined, moment: Moment): Step<void> {
+export function deliverAll(
+  row: Row,
+  { sold: given, again }: Omit<TransitionOf<"delivered">, "kind">,
+  moment: Moment,
+): Step<void> {
   if (row?.state === "DELIVERED") return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
     throw conflict(row, "DELIVERED");
@@ -55,9 +60,11 @@ export function deliverAll(row: Row, given: SoldAnswer | undefined, moment: Mome
     ...after(row),
     state: "DELIVERED",
     isLeft: kept?.isUncollected === true,
-    servedTarget: kept?.target ?? row.servedTarget,
+    servedTarget: kept?.target ?? again?.target ?? row.servedTarget,
     bodyHash: kept?.bodyHash ?? null,
     replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
+    repeats: 0,
+    repeatUntilMs: again === undefined ? null : moment.nowMs + again.forMs,
   };
   const note = kept === null ? "" : "the answer is kept";
   return { outcome: undefined, next, note, answer: kept?.response };
@@ -66,16 +73,24 @@ export function deliverAll(row: Row, given: SoldAnswer | undefined, moment: Mome
 export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
   if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
-  const attempts = broken.sent ? row.attempts : row.attempts - 1;
-  const servedTarget = row.servedTarget ?? broken.served;
+  const { sent, uncounted = 0, ledTo = row.ledTo } = broken;
+  const isUncounted = sent && row.repeats < uncounted;
   const next = {
     ...after(row),
     state: "SETTLED",
     isLeft: row.binding !== null,
-    attempts,
-    servedTarget,
+    attempts: sent && !isUncounted ? row.attempts : row.attempts - 1,
+    repeats: isUncounted ? row.repeats + 1 : row.repeats,
+    servedTarget: row.servedTarget ?? broken.served,
+    ledTo,
   } as const;
-  return { outcome: undefined, next, note: broken.sent ? "delivery broke" : "nothing was sent" };
+  return { outcome: undefined, next, note: undeliveredNote(broken) };
+}
+
+function undeliveredNote({ sent, served, uncounted = 0, ledTo }: BrokenDelivery): string {
+  if (!sent) return "nothing was sent";
+  if (ledTo !== undefined) return `led on to ${ledTo}`;
+  return uncounted > 0 && served === null ? "its head alone was asked for" : "delivery broke";
 }
 
 /** `outcome`: whether the kept answer may be given. */
@@ -92,6 +107,21 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
   // Owed until it is known to have gone out: whoever gives it may die meanwhile.
   const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: true };
   return { outcome: true, next: { ...after(row), ...given }, note };
+}
+
+/** `outcome`: whether what was sold may be fetched again. */
+export function repeat(
+  row: Row,
+  asked: TransitionOf<"repeat">["asked"],
+  { nowMs }: Moment,
+): Step<boolean> {
+  const isTheirs = row?.state === "DELIVERED" && mayCollect(row, asked);
+  if (!isTheirs || !isRepeatable(row, asked, nowMs) || row.repeats >= asked.times) {
+    return { outcome: false };
+  }
+  const repeats = row.repeats + 1;
+  const next = { ...after(row), repeats, claimant: asked.claimant };
+  return { outcome: true, next, note: `fetched again, ${repeats} of ${asked.times}` };
 }
 
 /** All of a kept answer was sent to whom this life gave it last. */

@@ -27,12 +27,13 @@ import {
   mayBePaid,
   unresolvedClaim,
 } from "./doubted.ts";
-import { collect, deliver, deliverAll, replay, undeliver, unread } from "./deliveries.ts";
+import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
   asksTheSame,
   attemptsLeft,
+  isFor,
   isForTarget,
   isFree,
   isHeld,
@@ -41,6 +42,7 @@ import {
   isPublic,
   isRefunded,
   isRenewable,
+  isRepeatable,
   isReplayable,
   isSignable,
   mayCollect,
@@ -118,9 +120,10 @@ const JUDGES: Judges = {
   offer: (row, _, moment) => offer(row, moment),
   take: (row, { version }, moment) => take(row, version, moment),
   delivering: (row, { sale }, moment) => deliver(row, sale ?? null, moment),
-  delivered: (row, { sold: given }, moment) => deliverAll(row, given, moment),
+  delivered: (row, given, moment) => deliverAll(row, given, moment),
   undelivered: (row, { broken }, moment) => undeliver(row, broken, moment),
   replay: (row, { asked }, moment) => replay(row, asked, moment),
+  repeat: (row, { asked }, moment) => repeat(row, asked, moment),
   collected: (row, _, moment) => collect(row, moment),
   unread: (row, _, moment) => unread(row, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
@@ -162,6 +165,9 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     bodyHash: null,
     replays: 0,
     replayUntilMs: null,
+    ledTo: null,
+    repeats: 0,
+    repeatUntilMs: null,
     failureCode: null,
     failureDetail: null,
     claimedBy: life,
@@ -196,7 +202,7 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
   const busy = { kind: "busy", version: row.version } as const;
   // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
-  if (row.binding !== terms.binding) return isOpen(row) ? busy : { kind: "foreign" };
+  if (!isFor(row, terms)) return isOpen(row) ? busy : foreign(row, terms);
   if (row.state === "FAILED") return failedClaim(row);
   if (row.state === "DELIVERED") return sold(row, terms, moment);
   // What a request waits for is not owed yet: a payer who signed anew for it would be charged.
@@ -208,11 +214,22 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   return unresolvedClaim(row);
 }
 
-function sold(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
-  const isKept = isReplayable(row, moment.nowMs) && row.servedTarget === terms.target;
-  if (!isKept) return spent(row);
-  if (mayCollect(row, terms)) return { kind: "replayable", settlement: settlementOf(row) };
-  return row.isLeft ? { kind: "withheld" } : spent(row);
+/** Who paid for something else is told what, and nobody else. */
+function foreign(row: PaymentRow, terms: ClaimTerms): ClaimOutcome {
+  const isTold = row.settledTransaction !== null && row.binding !== null && mayCollect(row, terms);
+  return isTold
+    ? { kind: "foreign", bought: row.ledTo ?? row.binding, settlement: settlementOf(row) }
+    : { kind: "foreign" };
+}
+
+function sold(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {
+  const isKept = isReplayable(row, nowMs) && row.servedTarget === terms.target;
+  const isAgain = isKept || isRepeatable(row, terms, nowMs);
+  if (isAgain && mayCollect(row, terms)) {
+    const { idempotencyKey } = termsOf(row);
+    return { kind: "sold", isKept, settlement: settlementOf(row), idempotencyKey };
+  }
+  return isKept && row.isLeft ? { kind: "withheld" } : spent(row);
 }
 
 function deliverable(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {

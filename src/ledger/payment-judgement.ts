@@ -16,6 +16,25 @@ export function isReplayable({ replays, replayUntilMs }: PaymentRow, nowMs: numb
   return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
 }
 
+/** Whether its sold answer may be fetched again for a request: for what it was delivered for, or what led there. */
+export function isRepeatable(
+  { repeatUntilMs, servedTarget, target, ledTo }: PaymentRow,
+  asked: Pick<ClaimTerms, "target">,
+  nowMs: number,
+): boolean {
+  const isSame = servedTarget === asked.target || (ledTo !== null && target === asked.target);
+  return isSame && repeatUntilMs !== null && nowMs < repeatUntilMs;
+}
+
+/** Whether it is for such a request: for its own, or for that to which the backend has led its buyer. */
+export function isFor(
+  row: PaymentRow,
+  { binding, target }: Pick<ClaimTerms, "binding" | "target">,
+): boolean {
+  if (row.binding === binding) return true;
+  return row.ledTo !== null && row.ledTo === `${binding.slice(0, binding.indexOf(" "))} ${target}`;
+}
+
 /** The outcome is not known yet. */
 export function isOpen({ state }: PaymentRow): boolean {
   return state === "CLAIMED" || state === "SIGNED";
@@ -106,7 +125,8 @@ export function isMisnamed(
 ): boolean {
   if (named === undefined) return false;
   const isSame = samePayment(requestOf(named).paymentPayload, paymentPayload);
-  return !isSame || named.binding !== binding || named.target !== target;
+  const isFirst = named.binding === binding && named.target === target;
+  return !isSame || !(isFirst || (named.ledTo !== null && isFor(named, { binding, target })));
 }
 
 /** Whether that payer is owed the goods of it for such a sale, and no request waits for them. */

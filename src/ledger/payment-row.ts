@@ -67,6 +67,14 @@ export interface PaymentRow {
   /** How often the kept answer was given again, and until when it may be, milliseconds. */
   readonly replays: number;
   readonly replayUntilMs: number | null;
+  /** `METHOD target` to which the backend's redirect led: the payment is for that as it is for its own binding. */
+  readonly ledTo: string | null;
+  /**
+   * SETTLED: attempts that did not count, see {@link BrokenDelivery.uncounted}. DELIVERED: how often its sold answer was
+   * fetched again, and until when it may be, milliseconds.
+   */
+  readonly repeats: number;
+  readonly repeatUntilMs: number | null;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
   /** The life of the process that claimed the payment, took it to sign it, or delivers it. */
@@ -108,6 +116,9 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     bodyHash: textOrNull(columns, "bodyHash"),
     replays: integer(columns, "replays"),
     replayUntilMs: integerOrNull(columns, "replayUntilMs"),
+    ledTo: textOrNull(columns, "ledTo"),
+    repeats: integer(columns, "repeats"),
+    repeatUntilMs: integerOrNull(columns, "repeatUntilMs"),
     failureCode: textOrNull(columns, "failureCode"),
     failureDetail: textOrNull(columns, "failureDetail"),
     claimedBy: text(columns, "claimedBy"),

@@ -106,16 +106,32 @@ export type ClaimOutcome =
       readonly handedOverAt: HandedOver["handedOverAt"];
       readonly failure?: FailedPayment;
     }
-  /** Delivered for this target, and the answer is kept: the transition `replay` may give it. */
-  | { readonly kind: "replayable"; readonly settlement: SettledPayment }
+  /**
+   * Delivered for this target, and to be had again: `isKept`: the transition `replay` may give the answer; else, or
+   * where that does not, `repeat` may let it be fetched again.
+   */
+  | {
+      readonly kind: "sold";
+      readonly isKept: boolean;
+      readonly settlement: SettledPayment;
+      /** As of `settled`. */
+      readonly idempotencyKey: string;
+    }
   /** Delivered; or else paid, with another target's answer begun. */
   | { readonly kind: "spent"; readonly delivered: boolean; readonly transaction: string }
   /** Kept for the client that it was claimed or last delivered for, or for whoever proves to be the payer. */
   | { readonly kind: "withheld" }
   /** Paid, and each attempt to deliver it has failed: the payer may have more of them, or has had those of a day. */
   | { readonly kind: "exhausted"; readonly transaction: string; readonly isRenewable: boolean }
-  /** Bound to another method or path by its first use, or settled without a resource. */
-  | { readonly kind: "foreign" }
+  /**
+   * Bound to another method or path by its first use, or settled without a resource. Who may collect it is told what it
+   * has bought (method and path, or target), once it is paid.
+   */
+  | {
+      readonly kind: "foreign";
+      readonly bought?: string;
+      readonly settlement?: SettledPayment;
+    }
   /** Another payment has its identifier, or has it for another request; nothing has changed. */
   | { readonly kind: "misnamed" }
   /** Paid to the seller in a transaction that is not ours: it waits for the operator (`resolve`). */
@@ -140,6 +156,19 @@ export interface BrokenDelivery {
   readonly sent: boolean;
   /** The target whose answer (status below 400) had begun, or null; the first one stored stays. */
   readonly served: string | null;
+  /**
+   * How many attempts that sold nothing and were nobody's failure (a head alone, a redirect, a download that its buyer
+   * could not take whole) do not count, all together. Default: none, this one counts.
+   */
+  readonly uncounted?: number;
+  /** `METHOD target` to which the backend has led the buyer: the payment is for that, too, and no more for another. */
+  readonly ledTo?: string;
+}
+
+/** For how long a sold answer may be fetched again, milliseconds from now, and the target that it was sold for. */
+export interface Again {
+  readonly target: string;
+  readonly forMs: number;
 }
 
 /** An answer that was sold, kept for the buyer who did not get all of it. */
@@ -287,13 +316,15 @@ interface Given {
   delivering: { readonly sale?: SaleTerms };
   /**
    * DELIVERING -> DELIVERED: sold, with the answer where it is no larger than {@link MAX_STORED_BODY_BYTES} and so can
-   * be kept.
+   * be kept; `again` where it may be fetched again.
    */
-  delivered: { readonly sold?: SoldAnswer | undefined };
+  delivered: { readonly sold?: SoldAnswer | undefined; readonly again?: Again | undefined };
   /** DELIVERING -> SETTLED: the upstream failed or the client left. */
   undelivered: { readonly broken: BrokenDelivery };
   /** The kept answer is given to an identical request. It is owed until it is `collected`. */
   replay: { readonly asked: Fingerprint & Collector };
+  /** What was sold is fetched again, for whoever may collect it: at most so many `times`. */
+  repeat: { readonly asked: Collector & { readonly target: string; readonly times: number } };
   /** All of the kept answer was sent to whom this life has given it. Fine where another has given it since. */
   collected: object;
   /** The client of the kept answer that this life has sent last has not read it: it is owed again. */
@@ -329,6 +360,8 @@ interface Outcomes {
   delivering: boolean;
   /** Whether it may be given: at most {@link MAX_REPLAYS} times, to the same request. */
   replay: boolean;
+  /** Whether it may be fetched. */
+  repeat: boolean;
   resolve: Resolved;
 }
 

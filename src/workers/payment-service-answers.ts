@@ -32,6 +32,7 @@ const OUTCOMES: Readers = {
   delivered: () => undefined,
   undelivered: () => undefined,
   replay: readFlag,
+  repeat: readFlag,
   collected: () => undefined,
   unread: () => undefined,
 };
@@ -93,9 +94,13 @@ function readClaim(value: unknown): ClaimOutcome {
   switch (fields["kind"]) {
     case "granted":
     case "forged":
-    case "foreign":
     case "withheld":
     case "misnamed":
+      break;
+    case "foreign":
+      if (fields["bought"] === undefined) break;
+      text(fields["bought"]);
+      settlement(fields["settlement"]);
       break;
     case "exhausted":
       text(fields["transaction"]);
@@ -106,8 +111,10 @@ function readClaim(value: unknown): ClaimOutcome {
       count(fields["attempts"]);
       text(fields["idempotencyKey"]);
       break;
-    case "replayable":
+    case "sold":
+      check(typeof fields["isKept"] === "boolean");
       settlement(fields["settlement"]);
+      text(fields["idempotencyKey"]);
       break;
     case "busy":
       count(fields["version"]);

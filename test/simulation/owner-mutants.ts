@@ -60,7 +60,7 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
       {
         file: "src/payments/sale/admission.ts",
         find: `return kind === "unknown" || kind === "abandoned" || kind === "unavailable";`,
-        put: `return kind === "replayable";`,
+        put: `return kind === "sold";`,
       },
     ],
   },

@@ -6,6 +6,7 @@
 import { describe } from "vitest";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Time } from "../../src/time/time.ts";
+import { describeAgain } from "../unit/ledger/contract-again.ts";
 import { describeBooks } from "../unit/ledger/contract-books.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
@@ -60,6 +61,7 @@ export function ledgerContract(
     describe("guards", () => describeGuards(open));
     describe("identifiers", () => describeIdentifiers(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
+    describe("sold goods", () => describeAgain(open));
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));
     describe("purses", () => describePurses(open));

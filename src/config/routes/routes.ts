@@ -4,6 +4,7 @@ import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifi
 import { ok } from "../../x402/result.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
+import { repeat, type RepeatSettings } from "./after-sale.ts";
 import type { Context } from "../reading/context.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
@@ -63,7 +64,17 @@ export interface PricedAction {
   readonly cacheControl: string;
   /** Whether buyers who speak version 2 may say what they call a purchase. */
   readonly paymentIdentifier: IdentifierUse;
+  /** Of its `GET`. */
+  readonly repeat: RepeatSettings;
+  readonly redirects: RedirectUse;
+  /** Statuses of 400 and above that are what is sold, too. */
+  readonly goods: readonly number[];
+  /** Whether {@link input} is checked before a payment is taken. */
+  readonly checkInput: boolean;
 }
+
+const REDIRECT_USES = ["pass", "follow"] as const;
+type RedirectUse = (typeof REDIRECT_USES)[number];
 
 /** What a buyer has to send, as the discovery listing describes it. */
 interface RouteInput {
@@ -134,7 +145,11 @@ const priceBlock = map({
     jsonObject,
     "Shown in the discovery listing: { category: weather, provider: Example Inc. }.",
   ),
-  input: optional(input, "What a buyer has to send, for the discovery listing."),
+  input: optional(
+    input,
+    "What a buyer has to send, for the discovery listing, and to be checked (see `checkInput`). A field is a JSON Schema, " +
+      "the name of a type or a sentence; `required: true` says that it has to be there.",
+  ),
   discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
   memo: optional(
     // Official clients write no longer one.
@@ -154,6 +169,25 @@ const priceBlock = map({
   paymentIdentifier: optional(
     word(IDENTIFIER_USES),
     "Whether buyers name their purchases, in place of the global `paymentIdentifier`.",
+  ),
+  repeat: optional(repeat, "In place of the global `repeat`."),
+  redirects: optional(
+    word(REDIRECT_USES),
+    "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
+      "that is at this host and costs no more. follow: a GET or HEAD is asked for again at its target, where that is at " +
+      "this host, of the same upstream and costs no more, at most five times.",
+    "pass",
+  ),
+  goods: optional(
+    listOf(whole(400, 599)),
+    "Answers of 400 and above that are what is sold, as a 404 may be that says that a name is free. Any other leaves the " +
+      "payment good for the same method and path.",
+  ),
+  checkInput: optional(
+    flag,
+    "Whether `input` is checked when a payment is shown, before it is taken: 400 says what is missing or wrong. Of a body " +
+      "up to 1 MiB whose length is told.",
+    true,
   ),
   settle: optional(
     text(
@@ -187,8 +221,9 @@ interface Parts {
   readonly context: Context;
   readonly pricing: Pricing;
   readonly upstreams: Upstreams;
-  /** Where a route says nothing of it. */
+  /** Where a route says nothing of them. */
   readonly paymentIdentifier: IdentifierUse;
+  readonly repeat: RepeatSettings;
 }
 
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
@@ -260,7 +295,7 @@ function priced(
   block: PriceBlock,
   upstream: string,
   offers: PricedAction["offers"],
-  { paymentIdentifier }: Pick<Parts, "paymentIdentifier">,
+  usual: Pick<Parts, "paymentIdentifier" | "repeat">,
 ): PricedAction {
   return {
     kind: "priced",
@@ -275,7 +310,11 @@ function priced(
     discoverable: block.discoverable,
     memo: block.memo ?? null,
     cacheControl: block.cacheControl,
-    paymentIdentifier: block.paymentIdentifier ?? paymentIdentifier,
+    paymentIdentifier: block.paymentIdentifier ?? usual.paymentIdentifier,
+    repeat: block.repeat === undefined ? usual.repeat : block.repeat,
+    redirects: block.redirects,
+    goods: block.goods ?? [],
+    checkInput: block.checkInput,
   };
 }
 

@@ -37,7 +37,7 @@ interface BackendAnswer {
   readonly lines: string[];
   /** From dispatch to its head, milliseconds. */
   readonly upstreamMs: number;
-  /** Of one that was paid for and may still turn out small enough. */
+  /** Of one that is sold and may still turn out small enough. */
   kept: KeptAnswer | null;
 }
 
@@ -116,7 +116,7 @@ export class Forwarding implements ClientHandler {
     if (this.#state.is === "over") return;
     this.#startedAt = performance.now();
     const { sale } = this.#exchange;
-    this.#client.dispatch(request, sale === null ? this : new RefusalFirst(this, sale.refused));
+    this.#client.dispatch(request, sale === null ? this : new RefusalFirst(this, sale));
   }
 
   onRequestStart(controller: ClientController): void {
@@ -151,6 +151,11 @@ export class Forwarding implements ClientHandler {
     if (state.is === "over" || this.#declines(status)) return;
     const upstreamMs = performance.now() - this.#startedAt;
     const { request, response, responseSet, responseVary, removed, sale } = this.#exchange;
+    const verdict = sale?.judge(status, raw);
+    if (verdict === "followed" && state.is === "asking") {
+      response.off("close", this.#onClientClose);
+      return this.#settle({ kind: "redirected", status });
+    }
     const { method = "" } = request;
     const lines = responseLines(raw, responseSet, responseVary, removed);
     if (status === UPGRADE_REQUIRED) {
@@ -158,7 +163,8 @@ export class Forwarding implements ClientHandler {
       lines.push(...upgradeRequiredLines(raw, isLast, removed));
     }
     if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
-    const kept = sale === null ? null : KeptAnswer.begin({ method, status }, lines, sale.keepBytes);
+    const isKept = sale !== null && verdict === "goods";
+    const kept = isKept ? KeptAnswer.begin({ method, status }, lines, sale.keepBytes) : null;
     const phrase = PHRASE.test(statusText) ? statusText : "";
     const answer: BackendAnswer = { status, phrase, lines, upstreamMs, kept };
     if (state.is === "reading on") {
@@ -234,7 +240,7 @@ export class Forwarding implements ClientHandler {
       case "ended": {
         const { status } = state.answer;
         // Stored before the client sees it: it may try again at once, at another process.
-        const stored = this.#exchange.sale?.refused(status < 400);
+        const stored = this.#exchange.sale?.refused();
         this.#settle({ kind: "broken", status, detail: error.message });
         if (stored === undefined) this.#cut();
         else void stored.finally(() => this.#cut());

@@ -22,7 +22,7 @@ export class KeptAnswer {
   }
 
   /**
-   * Null for an answer that is not kept: none that was sold, events, or more than `limit` bytes by its own
+   * Null for an answer that is not kept: events, or more than `limit` bytes by its own
    * account. `lines` are the raw `name, value` pairs that the client gets.
    */
   static begin(
@@ -30,7 +30,6 @@ export class KeptAnswer {
     lines: readonly string[],
     limit: number,
   ): KeptAnswer | null {
-    if (status < 200 || status >= 400) return null;
     const length = hasBody(method, status) ? valueOf(lines, "content-length") : undefined;
     if (length !== undefined && Number(length) > limit) return null;
     const type = valueOf(lines, "content-type") ?? "";

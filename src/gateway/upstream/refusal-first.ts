@@ -5,18 +5,15 @@
 import type { ClientController, ClientHandler } from "./upstream-client.ts";
 import type { Sale } from "./upstream.ts";
 
-/** The lowest status that sells nothing. */
-const REFUSED = 400;
-
 export class RefusalFirst implements ClientHandler {
   readonly #to: ClientHandler;
-  readonly #refused: Sale["refused"];
+  readonly #sale: Pick<Sale, "judge" | "refused">;
   /** What is told later; null: all is told at once. */
   #later: (() => void)[] | null = null;
 
-  constructor(to: ClientHandler, refused: Sale["refused"]) {
+  constructor(to: ClientHandler, sale: Pick<Sale, "judge" | "refused">) {
     this.#to = to;
-    this.#refused = refused;
+    this.#sale = sale;
   }
 
   onRequestStart(controller: ClientController): void {
@@ -33,12 +30,12 @@ export class RefusalFirst implements ClientHandler {
     lines: readonly string[],
     statusText: string,
   ): void {
-    const isHeld = status >= REFUSED;
+    const isHeld = this.#sale.judge(status, lines) === "nothing";
     if (isHeld) this.#later = [];
     this.#tell(() => this.#to.onResponseStart(controller, status, lines, statusText));
     if (!isHeld) return;
     controller.pause();
-    void this.#refused(false).finally(() => {
+    void this.#sale.refused().finally(() => {
       // First: whoever is told pauses anew where its client is behind.
       controller.resume();
       for (const event of this.#later ?? []) event();

@@ -88,8 +88,6 @@ function refused(detail: string): Extract<Upgrade, { kind: "refused" }> {
   return { kind: "refused", status: 400, detail, lines: [] };
 }
 
-/** The lowest status that sells nothing. */
-const REFUSED = 400;
 /** Bytes of the body of a refused handshake at most. */
 const refusalLimit = 64 * 1024;
 
@@ -340,7 +338,7 @@ class Upgrading {
     answer.on("error", (error) => this.#fail("broken", error.message));
     answer.on("end", async () => {
       // As for any other request: a client that has it may try again at once, at another process.
-      if (status >= REFUSED) await sale?.refused(false);
+      if (sale?.judge(status, answer.rawHeaders) !== "goods") await sale?.refused();
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
       const lines = responseLines(answer.rawHeaders, responseSet, null, removed);

@@ -43,19 +43,23 @@ export interface Sale {
    */
   readonly failureLines: readonly string[];
   /**
-   * The largest body of an answer below 400 that is kept, bytes. Such an answer is read to its end even
+   * The largest body of a sold answer that is kept, bytes. Such an answer is read to its end even
    * when the client has left. Events (`text/event-stream`) and switched connections are never kept.
    */
   readonly keepBytes: number;
   /** Longest that an answer is read on without its client, milliseconds. */
   readonly readOnMs: number;
+  /** What an answer is for the sale; asked as its head has arrived, more than once, of its status and raw lines. */
+  readonly judge: (status: number, lines: readonly string[]) => SaleVerdict;
   /**
-   * Called for an answer of 400 and above, which sells nothing, and for one that breaks off: its client sees it when
-   * that has resolved, so that one that tries again at once finds what it is owed. `isBegun`: a part of a good one
-   * is out. Only the first call counts.
+   * Called for an answer that sells nothing, and for one that breaks off: its client sees it when that has resolved, so
+   * that one that tries again at once finds what it is owed. Only the first call counts.
    */
-  readonly refused: (isBegun: boolean) => Promise<void>;
+  readonly refused: () => Promise<void>;
 }
+
+/** `followed`: a redirect that is not passed on: the exchange is `redirected`, and the caller asks for its target. */
+export type SaleVerdict = "goods" | "nothing" | "followed";
 
 /** One request on its way to the backend. The engine owns `response` until it reports. */
 export interface UpstreamExchange extends Passage {
@@ -108,6 +112,8 @@ export type Delivery =
       readonly kept?: Sold;
     }
   | Unanswered
+  /** Nothing was written to the client, and the caller forwards again, or answers. */
+  | { readonly kind: "redirected"; readonly status: number }
   | { readonly kind: "broken"; readonly status: number; readonly detail: string }
   | {
       readonly kind: "abandoned";

@@ -232,6 +232,14 @@ export const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX payments_by_identifier ON coinslot.payments (identifier)
     WHERE identifier IS NOT NULL;
   `,
+  // Where a redirect has led a payment, and what was sold and may be fetched again.
+  `
+  ALTER TABLE coinslot.payments
+    ADD COLUMN led_to          text,
+    ADD COLUMN repeats         integer NOT NULL DEFAULT 0 CHECK (repeats >= 0),
+    ADD COLUMN repeat_until_ms bigint
+      CHECK (repeat_until_ms IS NULL OR (state = 'DELIVERED' AND served_target IS NOT NULL));
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

@@ -24,7 +24,8 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
-  holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier, updated_ms AS "updatedMs"`;
+  holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier,
+  led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs"`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
@@ -51,6 +52,9 @@ const CHANGING = [
   ["bodyHash", "body_hash"],
   ["replays", "replays"],
   ["replayUntilMs", "replay_until_ms"],
+  ["ledTo", "led_to"],
+  ["repeats", "repeats"],
+  ["repeatUntilMs", "repeat_until_ms"],
   ["failureCode", "failure_code"],
   ["failureDetail", "failure_detail"],
   ["claimedBy", "claimed_by"],

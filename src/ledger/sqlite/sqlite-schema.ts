@@ -287,6 +287,13 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE payments ADD COLUMN identifier TEXT;
   CREATE UNIQUE INDEX payments_by_identifier ON payments (identifier) WHERE identifier IS NOT NULL;
   `,
+  // Where a redirect has led a payment, and what was sold and may be fetched again.
+  `
+  ALTER TABLE payments ADD COLUMN led_to TEXT;
+  ALTER TABLE payments ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0 CHECK (repeats >= 0);
+  ALTER TABLE payments ADD COLUMN repeat_until_ms INTEGER
+    CHECK (repeat_until_ms IS NULL OR (state = 'DELIVERED' AND served_target IS NOT NULL));
+  `,
 ];
 
 /** What this program reads and writes. */

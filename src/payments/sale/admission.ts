@@ -14,6 +14,7 @@ import type {
 import type { ReplayReason } from "../../telemetry/metrics.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { payerOf } from "../../x402/payment-key.ts";
+import { printable } from "../../x402/printable.ts";
 import type { Refusal } from "../../x402/result.ts";
 import type { RequirementsV2 } from "../../x402/version-2.ts";
 import type {
@@ -54,6 +55,13 @@ export interface Presented {
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
   readonly refusal: () => Unanswered | null;
   /**
+   * Asked before a payment is taken that was never claimed, and before one is delivered that is paid: what is wrong with
+   * the request itself, that it would buy nothing; null: nothing. Default: nothing is.
+   */
+  readonly unfit?: () => Promise<Unfit | null>;
+  /** How often what was sold may be fetched again. Default: never. */
+  readonly repeats?: number;
+  /**
    * Hex SHA-256 of the request's body, which is read for it; asked only when nothing is forwarded, or with `isKept`,
    * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
@@ -77,16 +85,18 @@ export type Admission =
       /** To be called once all of it was sent: until then it is owed. */
       readonly collected: () => Promise<void>;
     }
-  /** 402; `settlement` where a settlement was tried and failed for certain. */
+  /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
       readonly refusal: Refusal;
-      readonly settlement?: FailedSettlement;
+      readonly settlement?: SettleResponse;
       /** It was presented before. */
       readonly replay?: ReplayReason;
     }
   /** 400; it lacks what is asked for beside the payment, and nothing was claimed. */
   | { readonly kind: "malformed"; readonly refusal: Refusal }
+  /** 400; the payment is as it was before. */
+  | Unfit
   /** The upstream would not be asked now; nothing was claimed. */
   | { readonly kind: "unservable"; readonly refusal: Unanswered }
   /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */
@@ -99,6 +109,12 @@ export type Admission =
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
+
+/** The request lacks what is declared of it. */
+export interface Unfit {
+  readonly kind: "unfit";
+  readonly faults: readonly string[];
+}
 
 /** A transaction that may carry the payment, where one is known. */
 interface Sent {
@@ -116,12 +132,19 @@ export type FailedSettlement = SettleResponse & { readonly success: false };
 /** A settled payment whose one delivery is under way. Exactly one of the two functions must be called. */
 export interface Paid {
   readonly settlement: SettledPayment;
+  /** What it was asked for with. */
+  readonly terms: PaymentRequirements;
   /** For the upstream: the same at each delivery of this payment, and no facilitator's secret. */
   readonly idempotencyKey: string;
   /** Nothing is delivered for this payment after this time, if the upstream sees the request. */
   readonly isLast: boolean;
-  /** Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came. */
-  delivered(sold?: Sold & { readonly isUncollected?: boolean }): Promise<void>;
+  /** It was sold before, and is fetched again: nothing comes of this delivery for the payment. */
+  readonly isRepeat: boolean;
+  /**
+   * Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came.
+   * @param againMs for how long it may be fetched again, milliseconds; undefined: it may not
+   */
+  delivered(sold?: Sold & { readonly isUncollected?: boolean }, againMs?: number): Promise<void>;
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
   undelivered(attempt: BrokenDelivery): Promise<void>;
 }
@@ -253,11 +276,7 @@ export function explain(
         ? refusedReplay("imitated", "invalid_payload", FORGED_ON_SOLANA)
         : refusedReplay("imitated", "invalid_exact_evm_payload_signature", FORGED);
     case "foreign":
-      return refusedReplay(
-        "elsewhere",
-        "invalid_payload",
-        "this payment was used for another resource",
-      );
+      return paidElsewhere(claim);
     case "held":
       return held(claim);
     case "failed": {
@@ -272,6 +291,23 @@ export function explain(
 
 function isOnSolana({ network }: PaymentPayload): boolean {
   return findNetwork(network)?.kind === "solana";
+}
+
+/** Its buyer is told what it has bought: he may have been led on from there. */
+function paidElsewhere({ bought, settlement }: Extract<DeadClaim, { kind: "foreign" }>): Declined {
+  const used = "this payment was used for another resource";
+  if (bought === undefined || settlement === undefined) {
+    return refusedReplay("elsewhere", "invalid_payload", used);
+  }
+  const { transaction } = settlement;
+  const detail = `${used}: it has bought ${printable(bought)} in ${transaction}, and this costs a payment of its own`;
+  const refusal = { code: "invalid_payload", detail } as const;
+  return {
+    kind: "refused",
+    refusal,
+    replay: "elsewhere",
+    settlement: { success: true, ...settlement },
+  };
 }
 
 const FORGED = "another payment has this nonce";

@@ -6,7 +6,7 @@
 import { sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { refuse } from "../../x402/result.ts";
-import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
 
 export const PAID_ELSEWHERE = refuse(
@@ -23,11 +23,22 @@ export function isOfCheaperShop(
   const path = binding.slice(binding.indexOf(" ") + 1);
   const isHere = accepts.some(({ resource }) => withoutQuery(resource) === url);
   if (isHere || accepts.length === 0 || !url.endsWith(path)) return false;
+  return !accepts.some((asked) => isNoMore(asked, paid));
+}
+
+/** Whether what is asked for is that money, and no more of it. */
+function isNoMore(asked: PaymentRequirements, paid: PaymentRequirements): boolean {
+  const isSameMoney = asked.network === paid.network && sameAddress(asked.asset, paid.asset);
   const amount = parseUint256(paid.maxAmountRequired) ?? 0n;
-  return !accepts.some(({ network, asset, maxAmountRequired }) => {
-    const isSameMoney = network === paid.network && sameAddress(asset, paid.asset);
-    return isSameMoney && amount >= BigInt(maxAmountRequired);
-  });
+  return isSameMoney && amount >= BigInt(asked.maxAmountRequired);
+}
+
+/** Whether what was paid is enough for what is asked for elsewhere at the same gateway, and went to whom that is for. */
+export function isPaidWith(
+  accepts: readonly PaymentRequirements[],
+  paid: PaymentRequirements,
+): boolean {
+  return accepts.some((asked) => isNoMore(asked, paid) && sameAddress(asked.payTo, paid.payTo));
 }
 
 function withoutQuery(resource: string): string {

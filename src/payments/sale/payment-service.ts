@@ -54,7 +54,13 @@ export const HOLD_ENDS = ["leave", "delivered", "undelivered", "collected", "unr
 export type HoldEnd = (typeof HOLD_ENDS)[number];
 
 /** What becomes of a payment while it is in the paywall's hands; the rest goes with the charging. */
-export type ServiceTransitionKind = "claim" | "released" | "delivering" | "replay" | HoldEnd;
+export type ServiceTransitionKind =
+  | "claim"
+  | "released"
+  | "delivering"
+  | "replay"
+  | "repeat"
+  | HoldEnd;
 
 export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> {
   step<Kind extends ServiceTransitionKind>(

@@ -7,14 +7,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { networkOf } from "../../http/ip-address.ts";
 import type { Payment } from "../facilitator.ts";
-import {
-  MAX_DELIVERY_ATTEMPTS,
-  type ClaimOutcome,
-  type ClaimTerms,
-  type PayerProof,
-  type SettledPayment,
-  type TransitionOf,
-} from "../../ledger/ledger.ts";
+import { type ClaimOutcome, type ClaimTerms, type PayerProof } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
@@ -28,16 +21,14 @@ import {
   NOT_LOOKED_UP,
   notChosen,
   UNRESOLVED,
-  USED,
   type Admission,
   type DeadClaim,
-  type Deliverable,
-  type Paid,
   type Presented,
   type Settled,
 } from "./admission.ts";
+import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
-import type { HoldEnd, Identified, PaymentService } from "./payment-service.ts";
+import type { Identified, PaymentService } from "./payment-service.ts";
 import { Waiting } from "./waiting.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
@@ -75,7 +66,7 @@ interface Flight extends Takeoff {
  * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
  * failed as the delivery was to begin, and may have stored that it began.
  */
-type Turn = Admission | Replayable | "unsure" | "wait-over" | "lost";
+type Turn = Admission | SoldClaim | "unsure" | "wait-over" | "lost";
 
 /**
  * Whoever had the payment has dropped it, and its payer may have become owed something since then: nobody is charged
@@ -86,14 +77,10 @@ type Own = Admission | typeof ANEW;
 /** How often that is done for one request; each time somebody else has dropped it. */
 const MAX_ANEW = 3;
 
-interface Replayable {
-  readonly kind: "replayable";
-  readonly settlement: SettledPayment;
-}
-
 export class Paywall {
   readonly #options: PaywallOptions;
   readonly #payments: PaymentService;
+  readonly #goods: Goods;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
   /** Requests with new payments that collect what is owed, by the keys of these. */
@@ -103,6 +90,7 @@ export class Paywall {
   constructor(options: PaywallOptions) {
     this.#options = options;
     this.#payments = options.payments;
+    this.#goods = new Goods(options);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
   }
 
@@ -135,8 +123,11 @@ export class Paywall {
     { payment, isClaimed }: Identified,
     unclaimed?: Admission,
   ): Promise<Own> {
-    const refusal = isClaimed || unclaimed !== undefined ? null : presented.refusal();
+    const isNew = !isClaimed && unclaimed === undefined;
+    const refusal = isNew ? presented.refusal() : null;
     if (refusal !== null) return { kind: "unservable", refusal };
+    const unfit = isNew ? await presented.unfit?.() : null;
+    if (unfit) return unfit;
     notePayment(payment.key);
     const signal = this.#patience(payment);
     return this.#join(payment, presented, { signal, isNew: !isClaimed, unclaimed });
@@ -280,7 +271,7 @@ export class Paywall {
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
     const leave = (unbegun?: string): Promise<unknown> => {
-      left = Promise.all([left, this.#record(key, { kind: "leave", unbegun })]);
+      left = Promise.all([left, this.#goods.record(key, { kind: "leave", unbegun })]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
@@ -320,8 +311,8 @@ export class Paywall {
     }
     // Others need not wait while this request's body is read: the payment is delivered.
     land();
-    return admission.kind === "replayable"
-      ? this.#replay(key, presented, terms, admission)
+    return admission.kind === "sold"
+      ? this.#goods.again(key, presented, terms, admission)
       : admission;
   }
 
@@ -330,7 +321,7 @@ export class Paywall {
   }
 
   /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
-  async #board(key: PaymentKey, flight: Flight): Promise<Own | Replayable | "unsure"> {
+  async #board(key: PaymentKey, flight: Flight): Promise<Own | SoldClaim | "unsure"> {
     const { logger } = this.#options;
     if (flight.presented.isGone()) return ABANDONED;
     let claim: ClaimOutcome;
@@ -369,8 +360,8 @@ export class Paywall {
       // Nobody is charged who has left by then: he may have paid anew elsewhere, and been served.
       return claim.kind === "granted" ? this.#drop(key, flight, ABANDONED) : ABANDONED;
     }
-    // No backend is asked for it.
-    if (claim.kind === "replayable") return claim;
+    // Nothing is delivered for it any more.
+    if (claim.kind === "sold") return claim;
     const refusal = flight.terms.proof === undefined ? null : flight.presented.refusal();
     if (refusal !== null) {
       const unservable = { kind: "unservable", refusal } as const;
@@ -380,6 +371,9 @@ export class Paywall {
       await this.#payments.changed(key, claim.version, flight.signal);
       return "wait-over";
     }
+    const isPaid = claim.kind === "settled" || flight.terms.proof !== undefined;
+    const unfit = isPaid ? await flight.presented.unfit?.() : null;
+    if (unfit) return claim.kind === "granted" ? this.#drop(key, flight, unfit) : unfit;
     const settled = await this.#settle(claim, flight);
     if (settled.kind !== "settled") return settled;
     if (flight.presented.isGone()) return ABANDONED;
@@ -392,11 +386,11 @@ export class Paywall {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";
     }
-    return { kind: "admitted", paid: this.#paid(key, settled, flight) };
+    return { kind: "admitted", paid: this.#goods.paid(key, settled, flight) };
   }
 
   #settle(
-    claim: Exclude<ClaimOutcome, { kind: "busy" | "replayable" }>,
+    claim: Exclude<ClaimOutcome, { kind: "busy" | "sold" }>,
     { payment, terms, signal }: Flight,
   ): Promise<Settled> {
     switch (claim.kind) {
@@ -427,69 +421,10 @@ export class Paywall {
     }
   }
 
-  async #replay(
-    key: PaymentKey,
-    { readBodyHash, onReset }: Presented,
-    { target, claimant, proof }: ClaimTerms,
-    { settlement }: Replayable,
-  ): Promise<Admission> {
-    const { logger } = this.#options;
-    // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
-    const bodyHash = await readBodyHash(proof !== undefined);
-    if (bodyHash === null) return USED;
-    const collected = (): Promise<void> => {
-      const recorded = this.#record(key, { kind: "collected" });
-      this.#watch(key, recorded, onReset);
-      return recorded;
-    };
-    try {
-      const asked = { target, bodyHash, claimant, proof };
-      const response = await this.#payments.answer(key);
-      if (response === undefined) return USED;
-      const isGiven = await this.#payments.step(key, { kind: "replay", asked });
-      return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
-    } catch (cause) {
-      logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
-      return NOT_LOOKED_UP;
-    }
-  }
-
   #notLookedUp(cause: unknown): typeof NOT_LOOKED_UP {
     this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
     return NOT_LOOKED_UP;
   }
-
-  #paid(key: PaymentKey, settled: Deliverable, { presented, terms, land }: Flight): Paid {
-    const { target } = terms;
-    return {
-      settlement: settled.settlement,
-      idempotencyKey: upstreamKey(settled.idempotencyKey),
-      isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
-      delivered: (sold) => {
-        const kept = sold && { ...sold, target };
-        const recorded = this.#record(key, { kind: "delivered", sold: kept }).finally(land);
-        if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
-        return recorded;
-      },
-      undelivered: (attempt) =>
-        this.#record(key, { kind: "undelivered", broken: attempt }).finally(land),
-    };
-  }
-
-  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
-  #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
-    onReset(() => void recorded.then(() => this.#record(key, { kind: "unread" })));
-  }
-
-  #record(key: PaymentKey, transition: TransitionOf<HoldEnd>): Promise<void> {
-    const store = (): Promise<void> => this.#payments.step(key, transition);
-    return recordUntilStored(key, store, this.#options);
-  }
-}
-
-/** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
-function upstreamKey(idempotencyKey: string): string {
-  return hash("sha256", `coinslot upstream ${idempotencyKey}`);
 }
 
 /** One for each client, as far as its address tells: of IPv6 the network of 64 bits, within which it may move. */

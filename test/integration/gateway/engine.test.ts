@@ -1,6 +1,7 @@
 /** What the two engines have in common beside carrying bytes: what is sent again, and what is not passed on. */
 import { describe, expect, test } from "vitest";
-import type { Delivery, UpstreamExchange, Sale } from "../../../src/gateway/upstream/upstream.ts";
+import type { Delivery, UpstreamExchange } from "../../../src/gateway/upstream/upstream.ts";
+import { UNSTORED_SALE as sale } from "../../support/sale.ts";
 import { front, nobody, target } from "./engine-stage.ts";
 import { backend, onHead, rawBackend, RawClient, send } from "./stage.ts";
 
@@ -52,14 +53,6 @@ async function firstOrSecond(
   });
   return { port, deliveries, begun, engines: [one, two] };
 }
-
-const sale: Sale = {
-  idempotencyKey: "k",
-  failureLines: [],
-  keepBytes: 1000,
-  readOnMs: 1000,
-  refused: async () => undefined,
-};
 
 describe.each(engines)("through %s", (_, protocol) => {
   test.each([

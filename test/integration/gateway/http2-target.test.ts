@@ -8,18 +8,10 @@ import {
 import { connect, type AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Sale } from "../../../src/gateway/upstream/upstream.ts";
+import { UNSTORED_SALE as sale } from "../../support/sale.ts";
 import { front as openPublicSide, target as openEngine } from "./engine-stage.ts";
 import { front, identity, originOf, target, tls, type OnStream } from "./http2-target-stage.ts";
 import { RawClient, send } from "./stage.ts";
-
-const sale: Sale = {
-  idempotencyKey: "k",
-  failureLines: [],
-  keepBytes: 1000,
-  readOnMs: 1000,
-  refused: async () => undefined,
-};
 
 const echo: OnStream = (stream, headers) => {
   stream.respond({ ":status": 200, "x-method": headers[":method"] });

@@ -7,6 +7,7 @@ import { get, type IncomingMessage } from "node:http";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { backend, stage } from "./stage.ts";
+import { UNSTORED_SALE } from "../../support/sale.ts";
 
 const CLIENTS = 45;
 const SIZES = [20_000, 70_000, 700_000, 3_000_000];
@@ -88,13 +89,7 @@ test("what is kept of an answer is not read into again", async () => {
     }
     response.end();
   });
-  const sale = {
-    idempotencyKey: "k",
-    failureLines: [],
-    keepBytes: size,
-    readOnMs: 1_000,
-    refused: async () => undefined,
-  };
+  const sale = { ...UNSTORED_SALE, keepBytes: size };
   const { port, delivery } = await stage(origin, {}, { sale });
   for await (const _ of await ask(port, client)) continue;
   const delivered = await delivery();

@@ -9,7 +9,7 @@ import {
   defaultAnswerLimits,
   type AnswerLimits,
 } from "../../../src/gateway/message/answer-watch.ts";
-import type { RoutePlan } from "../../../src/gateway/decision.ts";
+import type { PricedPlan, RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway } from "../../../src/gateway/gateway.ts";
 import type { GatewayOptions } from "../../../src/gateway/work.ts";
 import { Listener } from "../../../src/gateway/listener/listener.ts";
@@ -18,7 +18,7 @@ import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
 import { Paywall } from "../../../src/payments/sale/paywall.ts";
 import { LocalPaymentService } from "../../../src/payments/sale/payment-service.ts";
 import type { BoundedRate } from "../../../src/gateway/client/rate-limit.ts";
-import { Router } from "../../../src/gateway/paths/router.ts";
+import { Router, type Route } from "../../../src/gateway/paths/router.ts";
 import { TrustedProxies, type TrustedRange } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
   defaultUpstreamOptions,
@@ -43,6 +43,7 @@ export interface Shop {
   readonly ledger: Ledger;
   readonly gateway: Gateway;
   readonly metrics: Metrics;
+  readonly engine: Engine;
 }
 
 export interface ShopOptions {
@@ -63,11 +64,16 @@ export interface ShopOptions {
   readonly bodyLimits?: Partial<BodyLimits>;
   readonly answerLimits?: Partial<AnswerLimits>;
   readonly maxInFlight?: number;
+  /** What its priced routes say of what is sold. */
+  readonly sold?: Partial<PricedPlan>;
   /** Gets the lines of the log; default: nobody does. */
   readonly log?: string[];
 }
 
-/** Every path has a price, but `/free` and what is below it. */
+/**
+ * Every path has a price, but `/free` and what is below it, and `/denied`: ten times the usual one for `/dear`, paid to
+ * somebody else for `/others`.
+ */
 export async function openShop(origin: string, options: ShopOptions = {}): Promise<Shop> {
   const { time = systemTime, cors = "off" } = options;
   const ledger =
@@ -95,10 +101,22 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     offers,
     page: null,
     cacheControl,
+    repeat: null,
+    redirects: "pass",
+    goods: new Set(),
+    input: null,
+    ...options.sold,
   };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
-  const routes = [
+  const dear = new Offers([{ ...offer, maxAmountRequired: `${offer.maxAmountRequired}0` }]);
+  const others = new Offers([{ ...offer, payTo: `0x${"42".repeat(20)}` }]);
+  const routes: Route<RoutePlan>[] = [
     { methods: null, pattern: label, value: priced },
+    { methods: null, pattern: "/dear", value: { ...priced, label: "/dear", offers: dear } },
+    { methods: null, pattern: "/others", value: { ...priced, label: "/others", offers: others } },
+    { methods: null, pattern: "/denied", value: { kind: "deny", meter } },
+    { methods: ["HEAD"], pattern: "/head", value: { ...priced, label: "HEAD /head" } },
+    { methods: ["GET"], pattern: "/read/:id", value: { ...priced, label: "GET /read/:id" } },
     { methods: null, pattern: "/free", value: free },
     { methods: null, pattern: "/free/*", value: free },
   ];
@@ -144,7 +162,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     await gateway.work.drain(AbortSignal.timeout(5_000));
     await ledger.close();
   });
-  return { port, facilitator, ledger, gateway, metrics };
+  return { port, facilitator, ledger, gateway, metrics, engine };
 }
 
 /** More than all buffers on the way hold. */

@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { certificate, privateKey } from "../../unit/http1/tls-identity.ts";
 import { openShop } from "./shop.ts";
 import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
+import { UNSTORED_SALE } from "../../support/sale.ts";
 
 const key = "dGhlIHNhbXBsZSBub25jZQ==";
 const accept = acceptOf(key);
@@ -46,12 +47,7 @@ function echoing(heads: string[], lines = "", sockets: Socket[] = []): Promise<s
 }
 
 /** What goes along with one that was paid for. */
-const UNKEPT = {
-  idempotencyKey: "ours",
-  failureLines: ["Retry-After", "2"],
-  keepBytes: 1_000,
-  readOnMs: 1_000,
-};
+const UNKEPT = { ...UNSTORED_SALE, failureLines: ["Retry-After", "2"] };
 
 describe("a WebSocket", () => {
   test("carries bytes both ways", async () => {
@@ -127,7 +123,7 @@ describe("a WebSocket", () => {
   });
 
   test("that was paid for brings the backend a key, and a failure an invitation", async () => {
-    const sale = { ...UNKEPT, refused: async () => undefined };
+    const sale = UNKEPT;
     const heads: string[] = [];
     const { port } = await stage(await echoing(heads), {}, { sale });
     await new RawClient(port, handshake()).until("\r\n\r\n");
@@ -147,14 +143,14 @@ describe("a WebSocket", () => {
   test("that was paid for and is refused is told so when it is stored", async () => {
     const origin = await backend((_, response) => void response.writeHead(503).end("no"));
     const stored = Promise.withResolvers<void>();
-    const asked = Promise.withResolvers<boolean>();
-    const refused = (isBegun: boolean): Promise<void> => {
-      asked.resolve(isBegun);
+    const asked = Promise.withResolvers<void>();
+    const refused = (): Promise<void> => {
+      asked.resolve();
       return stored.promise;
     };
     const { port } = await stage(origin, {}, { sale: { ...UNKEPT, refused } });
     const client = new RawClient(port, handshake());
-    expect(await asked.promise).toBe(false);
+    await asked.promise;
     expect(client.socket.bytesRead).toBe(0);
     stored.resolve();
     expect((await client.closed).text).toContain("HTTP/1.1 503");

@@ -123,6 +123,10 @@ describe("a configuration", () => {
           memo: null,
           cacheControl: "private, no-store",
           paymentIdentifier: "off",
+          repeat: { forMs: 600_000, times: 10 },
+          redirects: "pass",
+          goods: [],
+          checkInput: true,
         },
       },
     ]);

@@ -163,11 +163,11 @@ export function describeDebts(open: OpenLedger): void {
     expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("spent");
     expect(await replayed(ledger, key, { ...ASKED, ...STRANGER })).toBeUndefined();
     expect(await word(ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) }))).toBe(
-      "replayable",
+      "sold",
     );
     expect(await replayed(ledger, key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
     // From here on it is kept for where it was given last.
-    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("replayable");
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("sold");
     expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
       "withheld",
     );
@@ -252,7 +252,7 @@ export function describeDebts(open: OpenLedger): void {
     ).toBe("withheld");
     expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("withheld");
     expect(await word(ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) }))).toBe(
-      "replayable",
+      "sold",
     );
     expect(await replayed(ledger, key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
     // Whoever gives it may die before it is sent.

@@ -13,6 +13,7 @@ import {
   ANSWER,
   ASKED,
   bring,
+  CALLER,
   CUT_OFF,
   keep,
   OTHER_TARGET,
@@ -95,7 +96,9 @@ export function describeDeliveries(open: OpenLedger): void {
       await bring(ledger, payment, "kept");
       for (let replay = 1; replay <= MAX_REPLAYS; replay += 1) {
         expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
-          kind: "replayable",
+          kind: "sold",
+          isKept: true,
+          idempotencyKey: CALLER,
           settlement: SETTLEMENT,
         });
         const given = await replayed(ledger, key);
@@ -165,8 +168,8 @@ export function describeDeliveries(open: OpenLedger): void {
     it("of the largest size that is kept, empty ones too, and none above it", async () => {
       const { ledger } = place();
       for (const [size, kind] of [
-        [0, "replayable"],
-        [MAX_STORED_BODY_BYTES, "replayable"],
+        [0, "sold"],
+        [MAX_STORED_BODY_BYTES, "sold"],
         [MAX_STORED_BODY_BYTES + 1, "spent"],
       ] as const) {
         const each = examplePayment(size);
@@ -193,7 +196,7 @@ export function describeDeliveries(open: OpenLedger): void {
         sold: { ...ASKED, target: OTHER_TARGET, response: ANSWER },
       });
       const elsewhere = termsOf(payment, { target: OTHER_TARGET });
-      expect(await word(ledger.step(key, { kind: "claim", terms: elsewhere }))).toBe("replayable");
+      expect(await word(ledger.step(key, { kind: "claim", terms: elsewhere }))).toBe("sold");
       expect(
         await word(
           ledger.step(key, { kind: "claim", terms: termsOf(payment, { target: TARGET }) }),

@@ -120,7 +120,7 @@ export function describeIdentifiers(open: OpenLedger, can: LedgerCapabilities): 
     expect(await claim(next, second)).toEqual(MISNAMED);
     expect(await isMisnamed(next, second)).toBe(true);
     expect(await isMisnamed(next, first)).toBe(false);
-    const expected = state === "delivered" ? "replayable" : "unresolved";
+    const expected = state === "delivered" ? "sold" : "unresolved";
     await next.reap();
     expect(await claim(next, first)).toMatchObject({ kind: expected });
   });

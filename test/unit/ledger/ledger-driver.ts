@@ -286,7 +286,7 @@ export const OBSERVED: Readonly<Record<string, string>> = {
   delivering: "busy busy settled settled  ok conflict",
   exhausted: "exhausted exhausted settled settled  conflict conflict",
   delivered: "spent spent settled settled  ok conflict",
-  kept: "replayable spent settled settled  ok conflict",
+  kept: "sold spent settled settled  ok conflict",
   failed: "failed failed failed failed  conflict conflict",
   publicfailed: "failed failed failed failed  conflict conflict",
   claimfailed: "failed failed failed failed  conflict conflict",

@@ -210,7 +210,7 @@ describe("a payment, whatever is done with it", () => {
       if (name !== "claimStranger" || before === undefined) return;
       // A refusal that is doubted is looked into for whoever shows it; what comes of it is delivered to him only.
       if (before.claimant === "another client" || before.state === "FAILED") return;
-      const goods = ["unresolved", "settled", "replayable"];
+      const goods = ["unresolved", "settled", "sold"];
       expect(goods).not.toContain(kindOf(outcome));
       expect(after).toBe(before);
     });
@@ -298,7 +298,7 @@ describe("a payment, whatever is done with it", () => {
   it("is sold for one binding, and to one target once its answer had begun", () => {
     always(({ name, before, outcome }) => {
       const kind = kindOf(outcome);
-      if (!name.startsWith("claim") || (kind !== "settled" && kind !== "replayable")) return;
+      if (!name.startsWith("claim") || (kind !== "settled" && kind !== "sold")) return;
       expect(before?.binding).toBe(name === "claimElsewhere" ? OTHER_BINDING : BINDING);
       const asked = name === "claimTarget" ? OTHER_TARGET : TARGET;
       expect([null, asked]).toContain(before?.servedTarget);

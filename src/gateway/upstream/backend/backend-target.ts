@@ -132,6 +132,8 @@ function resultOf(delivery: Delivery): TargetResult {
   switch (delivery.kind) {
     case "delivered":
       return GATEWAY_FAULTS.has(delivery.status) ? "gateway-error" : "answered";
+    case "redirected":
+      return "answered";
     case "abandoned":
       return delivery.isUnread === true ? "unread" : "abandoned";
     case "broken":

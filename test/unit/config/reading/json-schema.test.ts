@@ -132,6 +132,8 @@ describe("the JSON Schema of configuration files", () => {
       "upstreams.*.targets.*.weight: 3",
       'upstreams.*.timeouts.response: "5m"',
       'facilitator.remote.*.confirm: "receipt"',
+      'routes.*.repeat.for: "1h"',
+      "routes.*.repeat.times: 100",
       "discovery.wellKnown: true",
       "discovery.openapi: true",
       "discovery.llms: true",

@@ -1,6 +1,7 @@
 /** An answer that sells nothing reaches its client only when that is stored. */
 import { expect, it } from "vitest";
 import { RefusalFirst } from "../../../../src/gateway/upstream/refusal-first.ts";
+import { UNSTORED_SALE } from "../../../support/sale.ts";
 import type { ClientController } from "../../../../src/gateway/upstream/upstream-client.ts";
 
 function stage() {
@@ -22,9 +23,12 @@ function stage() {
       onResponseEnd: () => void told.push("end"),
       onResponseError: (_, error) => void told.push(`error ${error.message}`),
     },
-    () => {
-      asked += 1;
-      return stored.promise;
+    {
+      ...UNSTORED_SALE,
+      refused: () => {
+        asked += 1;
+        return stored.promise;
+      },
     },
   );
   return { told, stored, controller, handler, asked: () => asked };

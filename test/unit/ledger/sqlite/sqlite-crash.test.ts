@@ -59,10 +59,10 @@ function numbers(lines: readonly string[], step: string): ReadonlySet<number> {
 
 /** What a later life may find of a payment by the last step that was acknowledged: that or one further. */
 const FOUND: readonly (readonly [string, readonly string[]])[] = [
-  ["delivered", ["settled", "replayable"]],
-  ["delivering", ["settled", "replayable"]],
+  ["delivered", ["settled", "sold"]],
+  ["delivering", ["settled", "sold"]],
   // Settled and delivered are not stored at once.
-  ["settled", ["unresolved", "settled", "replayable"]],
+  ["settled", ["unresolved", "settled", "sold"]],
   ["signed", ["unresolved", "settled"]],
   ["claimed", ["granted", "unresolved", "settled"]],
 ];

@@ -39,6 +39,10 @@ async function openShop(feePayers: Told) {
     offers: new Offers([offer], feePayers),
     page: null,
     cacheControl: "private, no-store",
+    repeat: null,
+    redirects: "pass",
+    goods: new Set(),
+    input: null,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);

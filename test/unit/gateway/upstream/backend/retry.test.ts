@@ -7,14 +7,7 @@ import {
   type RetryOptions,
 } from "../../../../../src/gateway/upstream/backend/retry.ts";
 import type { Sale } from "../../../../../src/gateway/upstream/upstream.ts";
-
-const sale: Sale = {
-  idempotencyKey: "k",
-  failureLines: [],
-  keepBytes: 0,
-  readOnMs: 0,
-  refused: async () => undefined,
-};
+import { UNSTORED_SALE as sale } from "../../../../support/sale.ts";
 
 function asked(method: string, paid: Sale | null = null): RetryQuestion {
   return { request: { method }, sale: paid };

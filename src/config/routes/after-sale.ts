@@ -1,0 +1,29 @@
+/** What a buyer may have of what he has paid for beside its one delivery. */
+import { z } from "zod";
+import { duration, map, optional, whole, word } from "../reading/shapes.ts";
+
+/** How often and for how long what was sold may be fetched again; null: not at all. */
+export type RepeatSettings = { readonly forMs: number; readonly times: number } | null;
+
+/** A day: whoever wants his goods for longer wants more than a download that was cut, milliseconds. */
+const MAX_REPEAT_MS = 86_400_000;
+
+const window = map({
+  for: optional(
+    duration.refine((ms) => ms > 0 && ms <= MAX_REPEAT_MS, "must be more than 0 and at most 24h"),
+    "How long after the delivery.",
+    "10m",
+  ),
+  times: optional(whole(1, 1_000), "How often, parts (`Range`) counted one by one.", 10),
+});
+
+const FORM = "must be none, or a map of for and times: { for: 10m, times: 10 }";
+
+export const repeat = z.union([word(["none"]), window], FORM).transform((value): RepeatSettings => {
+  return value === "none" ? null : { forMs: value.for, times: value.times };
+});
+
+export const REPEAT_USAGE =
+  "How often and how long a buyer may fetch with the payment of a GET the same URL again, whole or in parts (Range), " +
+  "where the answer was too large to be kept (over 64 KiB) or a part itself: a download that was cut is had so. " +
+  "Streams of events are not. Or none.";

@@ -1,0 +1,244 @@
+/**
+ * What a route declares of its requests, checked before anybody pays for one that is wrong: path parameters, query and
+ * header fields, and the body. Anybody may send what is checked here: one fault of a value is told, and a few in all.
+ */
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { isRecord, JSON_TYPES } from "../x402/json.ts";
+import { printable } from "../x402/printable.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** Of the configuration. */
+export interface InputTerms {
+  readonly queryParams?: Values;
+  readonly headerFields?: Values;
+  readonly bodyType?: string;
+  readonly bodyFields?: Values;
+  readonly pathParams?: Values;
+}
+
+/** A part of a route's pattern. */
+export type PatternPart =
+  | { readonly kind: "static"; readonly text: string }
+  | { readonly kind: "param"; readonly name: string }
+  | { readonly kind: "rest" };
+
+/** Faults that are told of one request, and the longest text of one, characters. */
+const MAX_FAULTS = 8;
+const MAX_FAULT_LENGTH = 200;
+/** What has a body that says what is asked for. */
+const BODY_METHODS: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+
+/** Text that stands for a value of another type is read as that; of JSON nothing is. */
+const SHARED = {
+  strict: false,
+  meta: false,
+  validateSchema: false,
+  validateFormats: false,
+} as const;
+const ofText = new Ajv2020({ ...SHARED, logger: false, coerceTypes: "array" });
+const ofJson = new Ajv2020({ ...SHARED, logger: false });
+// To compare all members of a stranger's list with each other would take hours.
+for (const ajv of [ofText, ofJson]) ajv.removeKeyword("uniqueItems");
+
+export class DeclaredInput {
+  readonly #pattern: readonly PatternPart[];
+  readonly #path: Fields;
+  readonly #query: Fields;
+  readonly #headers: Fields;
+  readonly #body: Fields;
+  /** Null: nothing is declared of it. */
+  readonly #bodyType: string | null;
+
+  constructor(terms: InputTerms, pattern: readonly PatternPart[]) {
+    const { queryParams, headerFields, bodyFields, pathParams } = terms;
+    this.#pattern = pattern;
+    this.#path = new Fields(pathParams, "path parameter", ofText);
+    this.#query = new Fields(queryParams, "query parameter", ofText);
+    this.#headers = new Fields(headerFields, "header", ofText);
+    const { bodyType = bodyFields === undefined ? null : "json" } = terms;
+    this.#bodyType = bodyType;
+    this.#body = new Fields(bodyFields, "body field", bodyType === "json" ? ofJson : ofText);
+  }
+
+  /** Whether {@link bodyFaults} has to be asked, too. */
+  readsBody({ method = "", headers }: Pick<InboundRequest, "method" | "headers">): boolean {
+    if (this.#bodyType === null || !BODY_METHODS.has(method)) return false;
+    return headers["content-encoding"] === undefined;
+  }
+
+  /**
+   * What is wrong with a request's head.
+   * @param target canonical path and query
+   */
+  headFaults(target: string, { headers }: Pick<InboundRequest, "headers">): readonly string[] {
+    const [path = "", query = ""] = target.split("?", 2);
+    const parameters = this.#readPath(path);
+    const named = Object.entries(headers).filter(([, value]) => value !== undefined);
+    return firstOf([
+      ...(parameters.faults.length > 0
+        ? parameters.faults
+        : this.#path.faultsOf(parameters.values)),
+      ...this.#query.faultsOf(readQuery(query)),
+      ...this.#headers.faultsOf(Object.fromEntries(named)),
+    ]);
+  }
+
+  /** What is wrong with a whole body. */
+  bodyFaults(body: Buffer, request: Pick<InboundRequest, "headers">): readonly string[] {
+    if (body.length === 0) return this.#body.isOptional ? [] : ["the body is missing"];
+    const type = request.headers["content-type"] ?? "";
+    if (this.#bodyType === "json") {
+      const read = readJson(body);
+      if (read === undefined) return ["the body is no JSON"];
+      if (isRecord(read)) return firstOf(this.#body.faultsOf(read));
+      return this.#body.isOptional ? [] : ["the body is no JSON object"];
+    }
+    if (!/^application\/x-www-form-urlencoded\b/i.test(type)) return [];
+    return firstOf(this.#body.faultsOf(readQuery(body.toString("utf8"))));
+  }
+
+  /** The values of the pattern's parameters; where it is copied as it is written, there are none. */
+  #readPath(path: string): { readonly values: Values; readonly faults: readonly string[] } {
+    const parts = path.slice(1).split("/");
+    const values: Record<string, unknown> = {};
+    const faults: string[] = [];
+    for (const [index, segment] of this.#pattern.entries()) {
+      if (segment.kind === "static") continue;
+      const isRest = segment.kind === "rest";
+      const value = decoded(
+        (isRest ? parts.slice(index) : parts.slice(index, index + 1)).join("/"),
+      );
+      const name = isRest ? "*" : segment.name;
+      if (value === "*" || value === `:${name}` || value === `{${name}}`) {
+        faults.push(`put a value in the place of ${value} in the path`);
+      } else if (!isRest) values[name] = value;
+    }
+    return { values, faults };
+  }
+}
+
+/** What is declared of the fields of one part of a request. */
+class Fields {
+  readonly #what: string;
+  readonly #required: readonly string[];
+  readonly #properties: Values;
+  readonly #ajv: Ajv2020;
+  /** By field; null: what is declared of it cannot be checked. Made when it is first asked for. */
+  readonly #validators = new Map<string, ValidateFunction | null>();
+
+  constructor(declared: Values | undefined, what: string, ajv: Ajv2020) {
+    const fields = Object.entries(declared ?? {});
+    // Names of header fields have no case; node gives them in lower case.
+    const nameOf = (name: string): string => (what === "header" ? name.toLowerCase() : name);
+    this.#what = what;
+    this.#ajv = ajv;
+    this.#required = fields.flatMap(([name, field]) => {
+      return isRecord(field) && field["required"] === true ? [nameOf(name)] : [];
+    });
+    this.#properties = Object.fromEntries(
+      fields.map(([name, field]) => [nameOf(name), schemaOf(field)]),
+    );
+  }
+
+  get isOptional(): boolean {
+    return this.#required.length === 0;
+  }
+
+  *faultsOf(values: Values): Generator<string> {
+    for (const name of this.#required) {
+      const value = Object.hasOwn(values, name) ? values[name] : undefined;
+      if (value === undefined || value === "") yield `the ${this.#what} ${name} is missing`;
+    }
+    for (const name of Object.keys(this.#properties)) {
+      if (!Object.hasOwn(values, name) || values[name] === "") continue;
+      const said = this.#faultOf(name, values[name]);
+      if (said !== null) yield `the ${this.#what} ${name} ${said}`;
+    }
+  }
+
+  #faultOf(name: string, value: unknown): string | null {
+    const validate = this.#validatorOf(name);
+    if (validate === null) return null;
+    try {
+      // Validators that read text as what it stands for write that into what holds the value.
+      if (validate({ value })) return null;
+    } catch {
+      return "cannot be read: it nests too deep";
+    }
+    const [error] = validate.errors ?? [];
+    const place = error?.instancePath.replace(/^\/value/, "") ?? "";
+    return `${place === "" ? "" : `(${place.slice(1)}) `}${error?.message ?? "is not what is declared"}`;
+  }
+
+  #validatorOf(name: string): ValidateFunction | null {
+    const known = this.#validators.get(name);
+    if (known !== undefined) return known;
+    const schema = { type: "object", properties: { value: this.#properties[name] } };
+    const made = compiled(this.#ajv, schema);
+    this.#validators.set(name, made);
+    return made;
+  }
+}
+
+/** Null where it cannot be checked: it is no schema, or refers to what is not there. */
+function compiled(ajv: Ajv2020, schema: object): ValidateFunction | null {
+  try {
+    const validate = ajv.compile(schema);
+    // What was made of it goes with the configuration.
+    ajv.removeSchema(schema);
+    return validate;
+  } catch {
+    return null;
+  }
+}
+
+/** A schema, the name of a type, or a sentence, which says nothing that could be checked. */
+function schemaOf(declared: unknown): Values {
+  if (typeof declared === "string") return JSON_TYPES.has(declared) ? { type: declared } : {};
+  if (!isRecord(declared)) return {};
+  const { required, type, $id: _, ...schema } = declared;
+  const types: readonly unknown[] = Array.isArray(type) ? type : [type];
+  return {
+    ...schema,
+    ...(types.every((each) => JSON_TYPES.has(each)) && { type }),
+    ...(Array.isArray(required) && { required }),
+  };
+}
+
+function readQuery(query: string): Values {
+  const values: Record<string, unknown> = {};
+  const parameters = new URLSearchParams(query);
+  for (const name of new Set(parameters.keys())) {
+    const all = parameters.getAll(name);
+    values[name] = all.length === 1 ? all[0] : all;
+  }
+  return values;
+}
+
+function readJson(body: Buffer): unknown {
+  try {
+    const read: unknown = JSON.parse(body.toString("utf8"));
+    return read;
+  } catch {
+    return undefined;
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function firstOf(faults: Iterable<string>): readonly string[] {
+  const told: string[] = [];
+  for (const fault of faults) {
+    if (told.length === MAX_FAULTS) break;
+    told.push(printable(fault).slice(0, MAX_FAULT_LENGTH));
+  }
+  return told;
+}

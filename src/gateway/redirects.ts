@@ -1,0 +1,76 @@
+/**
+ * Where a backend's redirect leads the buyer of its answer: to what his payment is enough for, or elsewhere. A redirect
+ * within our own origin is no goods yet: what was paid is for its target, where that costs no more.
+ */
+import { isPaidWith } from "../payments/sale/cheaper-shop.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
+import { soldMethodOf, versionOf, type PricedDecision, type Snapshot } from "./decision.ts";
+import { valueOf } from "./message/field-values.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import { readTarget } from "./paths/target.ts";
+
+/** Which answers lead elsewhere, and whether by the method of the request. */
+const REDIRECTS: ReadonlyMap<number, "same" | "get"> = new Map([
+  [301, "get"],
+  [302, "get"],
+  [303, "get"],
+  [307, "same"],
+  [308, "same"],
+]);
+/** Redirects of one request that are followed here. */
+export const MAX_FOLLOWED = 5;
+
+/** A request that a redirect leads to. */
+export interface Led {
+  readonly method: string;
+  /** Canonical path and query. */
+  readonly target: string;
+  /** `METHOD target` that the payment is for from now on; null: what is there is free. */
+  readonly sold: string | null;
+  /** It has the backend of the request that led there. */
+  readonly isSameBackend: boolean;
+}
+
+/** What a redirect is read by. */
+export interface RedirectGround {
+  readonly request: Pick<InboundRequest, "method" | "headers">;
+  readonly decision: PricedDecision;
+  readonly snapshot: Snapshot;
+  /** What was paid with. */
+  readonly paid: PaymentRequirements;
+}
+
+/**
+ * Null for an answer that is no redirect, and for one to another host, to what is not served, or to what costs more.
+ * @param lines the raw lines of the backend's answer
+ * @param from the canonical target that was asked for
+ */
+export function readRedirect(
+  status: number,
+  lines: readonly string[],
+  from: string,
+  { request, decision, snapshot, paid }: RedirectGround,
+): Led | null {
+  const by = REDIRECTS.get(status);
+  const location = by === undefined ? undefined : valueOf(lines, "location");
+  if (location === undefined) return null;
+  const url = URL.parse(location, snapshot.publicUrl + from);
+  const isOurs =
+    url?.host === new URL(snapshot.publicUrl).host || url?.host === request.headers.host;
+  if (url === null || !isOurs) return null;
+  const { method: asked = "" } = request;
+  const method = by === "same" || asked === "HEAD" ? asked : "GET";
+  const read = readTarget(method, url.pathname + url.search, snapshot.authorities);
+  if (read.kind !== "ok") return null;
+  const { raw: target, path } = read;
+  const match = snapshot.router.match(method, path);
+  const unmatched = match.kind === "unmatched" ? snapshot.unmatched : null;
+  const plan = match.kind === "route" ? match.value : unmatched;
+  if (plan === null || plan.kind === "deny" || snapshot.documents.has(path)) return null;
+  const isSameBackend = plan.engine === decision.plan.engine;
+  if (plan.kind === "free") return { method, target, sold: null, isSameBackend };
+  const accepts = plan.offers.requirements(snapshot.publicUrl + target, versionOf(decision));
+  if (!isPaidWith(accepts, paid)) return null;
+  const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${target}`;
+  return { method, target, sold, isSameBackend };
+}

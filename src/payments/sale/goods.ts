@@ -1,0 +1,144 @@
+/** What is handed over for a payment that is paid: its one delivery, and what was sold once more. */
+import { hash } from "node:crypto";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type TransitionOf,
+} from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Time } from "../../time/time.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import type { Payment } from "../facilitator.ts";
+import {
+  NOT_LOOKED_UP,
+  USED,
+  type Admission,
+  type Deliverable,
+  type Paid,
+  type Presented,
+} from "./admission.ts";
+import type { HoldEnd, PaymentService } from "./payment-service.ts";
+import { recordUntilStored } from "./recording.ts";
+
+/** It is delivered, and to be had again. */
+export type SoldClaim = Extract<ClaimOutcome, { kind: "sold" }>;
+
+/** For whom a delivery is. */
+interface Delivering {
+  readonly payment: Payment;
+  readonly presented: Presented;
+  readonly terms: ClaimTerms;
+  /** Called once its end is stored. */
+  readonly land: () => void;
+}
+
+export interface GoodsOptions {
+  readonly payments: PaymentService;
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
+export class Goods {
+  readonly #options: GoodsOptions;
+  readonly #payments: PaymentService;
+
+  constructor(options: GoodsOptions) {
+    this.#options = options;
+    this.#payments = options.payments;
+  }
+
+  paid(key: PaymentKey, settled: Deliverable, delivering: Delivering): Paid {
+    const { payment, presented, terms, land } = delivering;
+    const { target } = terms;
+    return {
+      settlement: settled.settlement,
+      terms: payment.request.paymentRequirements,
+      idempotencyKey: upstreamKey(settled.idempotencyKey),
+      isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
+      isRepeat: false,
+      delivered: (sold, forMs) => {
+        const kept = sold && { ...sold, target };
+        const again = forMs === undefined ? undefined : { target, forMs };
+        const recorded = this.record(key, { kind: "delivered", sold: kept, again }).finally(land);
+        if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
+        return recorded;
+      },
+      undelivered: (attempt) =>
+        this.record(key, { kind: "undelivered", broken: attempt }).finally(land),
+    };
+  }
+
+  /** What was sold once more: as it was kept, or fetched again where it may be. */
+  async again(
+    key: PaymentKey,
+    presented: Presented,
+    terms: ClaimTerms,
+    sold: SoldClaim,
+  ): Promise<Admission> {
+    try {
+      const replayed = sold.isKept ? await this.#replay(key, presented, terms, sold) : USED;
+      if (replayed !== USED) return replayed;
+      const { repeats: times = 0, refusal } = presented;
+      const { target, claimant, proof } = terms;
+      const refused = times === 0 ? null : refusal();
+      if (refused !== null) return { kind: "unservable", refusal: refused };
+      const asked = { target, claimant, proof, times };
+      const isGranted = times > 0 && (await this.#payments.step(key, { kind: "repeat", asked }));
+      return isGranted ? { kind: "admitted", paid: repeated(sold, terms) } : USED;
+    } catch (cause) {
+      this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was given again");
+      return NOT_LOOKED_UP;
+    }
+  }
+
+  async #replay(
+    key: PaymentKey,
+    { readBodyHash, onReset }: Presented,
+    { target, claimant, proof }: ClaimTerms,
+    { settlement }: SoldClaim,
+  ): Promise<Admission> {
+    // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
+    const bodyHash = await readBodyHash(proof !== undefined);
+    if (bodyHash === null) return USED;
+    const collected = (): Promise<void> => {
+      const recorded = this.record(key, { kind: "collected" });
+      this.#watch(key, recorded, onReset);
+      return recorded;
+    };
+    const asked = { target, bodyHash, claimant, proof };
+    const response = await this.#payments.answer(key);
+    if (response === undefined) return USED;
+    const isGiven = await this.#payments.step(key, { kind: "replay", asked });
+    return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
+  }
+
+  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
+  #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
+    onReset(() => void recorded.then(() => this.record(key, { kind: "unread" })));
+  }
+
+  /** Stored, however long that takes. */
+  record(key: PaymentKey, transition: TransitionOf<HoldEnd>): Promise<void> {
+    const store = (): Promise<void> => this.#payments.step(key, transition);
+    return recordUntilStored(key, store, this.#options);
+  }
+}
+
+/** It is sold, whatever comes of fetching it again. */
+function repeated({ settlement, idempotencyKey }: SoldClaim, { request }: ClaimTerms): Paid {
+  return {
+    settlement,
+    terms: request.paymentRequirements,
+    idempotencyKey: upstreamKey(idempotencyKey),
+    isLast: false,
+    isRepeat: true,
+    delivered: () => Promise.resolve(),
+    undelivered: () => Promise.resolve(),
+  };
+}
+
+/** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
+function upstreamKey(idempotencyKey: string): string {
+  return hash("sha256", `coinslot upstream ${idempotencyKey}`);
+}

@@ -1,0 +1,152 @@
+/** What was sold and is fetched again, and a payment that a redirect has led elsewhere. */
+import { expect, it } from "vitest";
+import type { BrokenDelivery, Ledger } from "../../../src/ledger/ledger.ts";
+import { MAX_DELIVERY_ATTEMPTS } from "../../../src/ledger/ledger.ts";
+import type { OpenLedger } from "../../support/ledger-contract.ts";
+import { eachTestIn } from "./contract-place.ts";
+import { examplePayment } from "./example-payment.ts";
+import {
+  ANSWER,
+  ASKED,
+  bring,
+  CLAIMANT,
+  CUT_OFF,
+  OTHER_BINDING,
+  OTHER_TARGET,
+  SETTLEMENT,
+  TARGET,
+  termsOf,
+  word,
+} from "./ledger-driver.ts";
+
+const FOR_MS = 60_000;
+const AGAIN = { target: TARGET, forMs: FOR_MS };
+const FETCH = { target: TARGET, claimant: CLAIMANT, times: 3 };
+/** Where a redirect leads: another path with another query. */
+const LED = { binding: "GET /elsewhere", target: "/elsewhere?a=1" };
+const LED_ON = { sent: true, served: null, uncounted: 2, ledTo: "GET /elsewhere?a=1" } as const;
+
+export function describeAgain(open: OpenLedger): void {
+  const place = eachTestIn(open);
+  const payment = examplePayment(1);
+  const { key } = payment;
+
+  const claim = (ledger: Ledger, changes: Parameters<typeof termsOf>[1] = {}): Promise<unknown> =>
+    ledger.step(key, { kind: "claim", terms: termsOf(payment, changes) });
+
+  const breakOff = async (ledger: Ledger, broken: BrokenDelivery): Promise<void> => {
+    expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
+    await ledger.step(key, { kind: "undelivered", broken });
+  };
+
+  it("is fetched again by who has it, so often and so long, also after a restart", async () => {
+    const { ledger, time } = place();
+    await bring(ledger, payment, "delivering");
+    await ledger.step(key, { kind: "delivered", again: AGAIN });
+    expect(await claim(ledger)).toMatchObject({
+      kind: "sold",
+      isKept: false,
+      settlement: SETTLEMENT,
+    });
+    expect(await word(claim(ledger, { claimant: "another client" }))).toBe("spent");
+    expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("spent");
+    const fetch = (into: Ledger, change: object = {}): Promise<boolean> =>
+      into.step(key, { kind: "repeat", asked: { ...FETCH, ...change } });
+    expect(await fetch(ledger, { claimant: "another client" })).toBe(false);
+    expect(await fetch(ledger, { target: OTHER_TARGET })).toBe(false);
+    expect(await fetch(ledger, { claimant: "another client", proof: "valid" })).toBe(true);
+    expect(await fetch(ledger, { claimant: "another client" })).toBe(true);
+    const next = await place().restart("second");
+    expect(await fetch(next, { claimant: "another client" })).toBe(true);
+    expect(await fetch(next, { claimant: "another client" })).toBe(false);
+    expect(await fetch(next, { claimant: "another client", times: 4 })).toBe(true);
+    time.nowMs += FOR_MS;
+    expect(await fetch(next, { claimant: "another client", times: 9 })).toBe(false);
+    expect(await word(next.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("spent");
+  });
+
+  it("is not where it was sold without that, or is not sold", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    expect(await ledger.step(key, { kind: "repeat", asked: FETCH })).toBe(false);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "delivered" });
+    expect(await ledger.step(key, { kind: "repeat", asked: FETCH })).toBe(false);
+    expect(await word(claim(ledger))).toBe("spent");
+  });
+
+  it("is fetched beside an answer that is kept", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "delivering");
+    await ledger.step(key, {
+      kind: "delivered",
+      sold: { ...ASKED, response: ANSWER },
+      again: AGAIN,
+    });
+    expect(await claim(ledger)).toMatchObject({ kind: "sold", isKept: true });
+    expect(await ledger.step(key, { kind: "repeat", asked: FETCH })).toBe(true);
+  });
+
+  it("does not count attempts that led on, up to their number", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    await breakOff(ledger, LED_ON);
+    await breakOff(ledger, LED_ON);
+    expect(await claim(ledger)).toMatchObject({ kind: "settled", attempts: 0 });
+    for (let attempt = 1; attempt <= MAX_DELIVERY_ATTEMPTS; attempt += 1) {
+      await breakOff(ledger, LED_ON);
+    }
+    expect(await word(claim(ledger))).toBe("exhausted");
+  });
+
+  it("is for where it was led, and for its own request, and for nothing else", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    expect(await word(claim(ledger, LED))).toBe("foreign");
+    await breakOff(ledger, LED_ON);
+    expect(await word(claim(ledger, LED))).toBe("settled");
+    expect(await word(claim(ledger))).toBe("settled");
+    const stranger = { ...LED, claimant: "another client" };
+    expect(await word(claim(ledger, stranger))).toBe("withheld");
+    expect(await claim(ledger, { ...LED, target: "/elsewhere?a=2" })).toEqual({
+      kind: "foreign",
+      bought: "GET /elsewhere?a=1",
+      settlement: SETTLEMENT,
+    });
+    expect(await word(claim(ledger, { ...LED, binding: "POST /elsewhere" }))).toBe("foreign");
+    expect(await claim(ledger, { binding: OTHER_BINDING, claimant: "another client" })).toEqual({
+      kind: "foreign",
+    });
+    // What has begun there is had there only.
+    await breakOff(ledger, { ...CUT_OFF, served: LED.target });
+    expect(await word(claim(ledger))).toBe("spent");
+    expect(await word(claim(ledger, LED))).toBe("settled");
+    // From then on another redirect leads nowhere.
+    await breakOff(ledger, { ...LED_ON, ledTo: "GET /third" });
+    expect(await word(claim(ledger, { binding: "GET /third", target: "/third" }))).toBe("spent");
+  });
+
+  it("is fetched again at both ends of a redirect", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    await breakOff(ledger, LED_ON);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "delivered", again: { ...AGAIN, target: LED.target } });
+    expect(await word(claim(ledger, LED))).toBe("sold");
+    expect(await word(claim(ledger))).toBe("sold");
+    expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("spent");
+    for (const target of [LED.target, TARGET]) {
+      expect(await ledger.step(key, { kind: "repeat", asked: { ...FETCH, target } })).toBe(true);
+    }
+  });
+
+  it("keeps its name where it was led", async () => {
+    const { ledger } = place();
+    const named = { identifier: "a purchase" };
+    await ledger.step(key, { kind: "claim", terms: termsOf(payment, named) });
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    expect(await word(claim(ledger, { ...LED, ...named }))).toBe("misnamed");
+    await breakOff(ledger, LED_ON);
+    expect(await word(claim(ledger, { ...LED, ...named }))).toBe("settled");
+  });
+}
