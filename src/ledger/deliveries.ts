@@ -113,14 +113,15 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
 export function repeat(
   row: Row,
   asked: TransitionOf<"repeat">["asked"],
-  { nowMs }: Moment,
+  moment: Moment,
 ): Step<boolean> {
   const isTheirs = row?.state === "DELIVERED" && mayCollect(row, asked);
-  if (!isTheirs || !isRepeatable(row, asked, nowMs) || row.repeats >= asked.times) {
+  if (!isTheirs || !isRepeatable(row, asked, moment.nowMs) || row.repeats >= asked.times) {
     return { outcome: false };
   }
   const repeats = row.repeats + 1;
-  const next = { ...after(row), repeats, claimant: asked.claimant };
+  const held = { holder: moment.life, isLeft: false };
+  const next = { ...after(row), ...held, repeats, claimant: asked.claimant };
   return { outcome: true, next, note: `fetched again, ${repeats} of ${asked.times}` };
 }
 
@@ -130,10 +131,11 @@ export function collect(row: Row, { life }: Moment): Step<void> {
   return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };
 }
 
-/** The answer that was sent last, and is kept, has not been read: only whoever sent it knows that. */
+/** The answer that was sent last, and can be had again, has not been read: only whoever sent it knows that. */
 export function unread(row: Row, { life }: Moment): Step<void> {
-  const isKept = row?.state === "DELIVERED" && row.binding !== null && row.replayUntilMs !== null;
-  if (!isKept || row.holder !== life || row.isLeft) return DONE;
+  if (row?.state !== "DELIVERED" || row.binding === null) return DONE;
+  const isHadAgain = row.replayUntilMs !== null || row.repeatUntilMs !== null;
+  if (!isHadAgain || row.holder !== life || row.isLeft) return DONE;
   const note = "its answer was not read";
   return { outcome: undefined, next: { ...after(row), isLeft: true }, note };
 }

@@ -229,7 +229,7 @@ function sold(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutco
     const { idempotencyKey } = termsOf(row);
     return { kind: "sold", isKept, settlement: settlementOf(row), idempotencyKey };
   }
-  return isKept && row.isLeft ? { kind: "withheld" } : spent(row);
+  return isAgain && row.isLeft ? { kind: "withheld" } : spent(row);
 }
 
 function deliverable(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {

@@ -138,6 +138,9 @@ export function isOwed(
 ): boolean {
   if (!row.isLeft || row.binding !== binding || row.network !== payment.network) return false;
   if (payerOf(requestOf(row).paymentPayload) !== payerOf(payment)) return false;
-  if (row.state === "DELIVERED") return isReplayable(row, nowMs) && row.servedTarget === target;
+  if (row.state === "DELIVERED") {
+    const isHadAgain = isReplayable(row, nowMs) || nowMs < (row.repeatUntilMs ?? 0);
+    return isHadAgain && row.servedTarget === target;
+  }
   return row.state !== "FAILED" && isForTarget(row, target);
 }

@@ -327,7 +327,7 @@ interface Given {
   repeat: { readonly asked: Collector & { readonly target: string; readonly times: number } };
   /** All of the kept answer was sent to whom this life has given it. Fine where another has given it since. */
   collected: object;
-  /** The client of the kept answer that this life has sent last has not read it: it is owed again. */
+  /** The client has not read the answer, kept or to be had again, that this life has sent last: it is owed again. */
   unread: object;
   /**
    * The chain did not show that a doubted payment was paid. `nextMs`: when it is due again, milliseconds since the

@@ -51,7 +51,8 @@ const RECALL: Statement = {
         AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
         AND (p.is_left OR p.holder IS NULL OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
         AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
-        AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS})
+        AND (p.state <> 'DELIVERED' OR p.repeat_until_ms > $5
+          OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS})
         AND p.network = $7
       ORDER BY p.id LIMIT ${MAX_OWED}
     )`,

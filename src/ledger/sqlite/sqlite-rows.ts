@@ -79,7 +79,7 @@ const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHER
 const OWED = `SELECT payment_key AS "key" FROM payments
   WHERE is_left = 1 AND lower(payer) = ? AND binding = ? AND state <> 'FAILED'
     AND network = ? AND (served_target IS NULL OR served_target = ?)
-    AND (state <> 'DELIVERED' OR replay_until_ms > ? AND replays < ${MAX_REPLAYS})
+    AND (state <> 'DELIVERED' OR repeat_until_ms > ? OR replay_until_ms > ? AND replays < ${MAX_REPLAYS})
   ORDER BY created_ms LIMIT ${MAX_OWED}`;
 
 const LEFT_PAYERS = `SELECT DISTINCT lower(payer) AS "payer" FROM payments INDEXED BY left_payments
@@ -155,7 +155,7 @@ export class SqliteRows {
     const { payer, network, binding, target, nowMs } = asked;
     const name = payer.toLowerCase();
     if (!this.#mayBeLeft(name)) return [];
-    const found = this.#database.all(OWED, [name, binding, network, target, nowMs]);
+    const found = this.#database.all(OWED, [name, binding, network, target, nowMs, nowMs]);
     return found.map(({ key }) => String(key));
   }
 

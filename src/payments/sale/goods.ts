@@ -61,11 +61,33 @@ export class Goods {
         const kept = sold && { ...sold, target };
         const again = forMs === undefined ? undefined : { target, forMs };
         const recorded = this.record(key, { kind: "delivered", sold: kept, again }).finally(land);
-        if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
+        if (kept !== undefined || again !== undefined)
+          this.#watch(key, recorded, presented.onReset);
         return recorded;
       },
       undelivered: (attempt) =>
         this.record(key, { kind: "undelivered", broken: attempt }).finally(land),
+    };
+  }
+
+  /** It is sold, whatever comes of fetching it again; only its payer is told that he may have it, where he had not. */
+  #repeated(
+    key: PaymentKey,
+    { settlement, idempotencyKey }: SoldClaim,
+    { onReset }: Presented,
+    { request }: ClaimTerms,
+  ): Paid {
+    return {
+      settlement,
+      terms: request.paymentRequirements,
+      idempotencyKey: upstreamKey(idempotencyKey),
+      isLast: false,
+      isRepeat: true,
+      delivered: () => {
+        this.#watch(key, Promise.resolve(), onReset);
+        return Promise.resolve();
+      },
+      undelivered: () => this.record(key, { kind: "unread" }),
     };
   }
 
@@ -85,7 +107,9 @@ export class Goods {
       if (refused !== null) return { kind: "unservable", refusal: refused };
       const asked = { target, claimant, proof, times };
       const isGranted = times > 0 && (await this.#payments.step(key, { kind: "repeat", asked }));
-      return isGranted ? { kind: "admitted", paid: repeated(sold, terms) } : USED;
+      return isGranted
+        ? { kind: "admitted", paid: this.#repeated(key, sold, presented, terms) }
+        : USED;
     } catch (cause) {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was given again");
       return NOT_LOOKED_UP;
@@ -123,19 +147,6 @@ export class Goods {
     const store = (): Promise<void> => this.#payments.step(key, transition);
     return recordUntilStored(key, store, this.#options);
   }
-}
-
-/** It is sold, whatever comes of fetching it again. */
-function repeated({ settlement, idempotencyKey }: SoldClaim, { request }: ClaimTerms): Paid {
-  return {
-    settlement,
-    terms: request.paymentRequirements,
-    idempotencyKey: upstreamKey(idempotencyKey),
-    isLast: false,
-    isRepeat: true,
-    delivered: () => Promise.resolve(),
-    undelivered: () => Promise.resolve(),
-  };
 }
 
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
 import { MAX_STORED_BODY_BYTES } from "../../../src/ledger/ledger.ts";
 import { VERSIONS } from "../../support/buyer.ts";
+import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { buy, errorOf, head, openShop, receiptOf, type Shop, type ShopOptions } from "./shop.ts";
 import { backend, RawClient, send, type Answer } from "./stage.ts";
 
@@ -268,6 +269,20 @@ describe("a download", () => {
     const [payment] = await shop.ledger.books.list({ limit: 1 });
     expect(payment?.attempts ?? 0).toBeLessThanOrEqual(1);
     expect((await buy(shop)).body.equals(LARGE)).toBe(true);
+    expect(settledOf(shop)).toBe(1);
+  });
+
+  test("that was cut where only its connection tells is owed: a new signature is not charged", async () => {
+    const shop = await shopOf(serveLarge, repeating);
+    const client = new RawClient(shop.port, head());
+    await client.until("0123456789abcdef");
+    await expect.poll(() => shop.gateway.work.inFlight).toBe(0);
+    client.socket.resetAndDestroy();
+    await once(client.socket, "close");
+    const noteOf = async (): Promise<string | undefined> =>
+      (await shop.ledger.books.show(examplePayment(1).key))?.events.at(-1)?.note;
+    await expect.poll(noteOf).toBe("its answer was not read");
+    expect((await buy(shop, {}, 2)).body.equals(LARGE)).toBe(true);
     expect(settledOf(shop)).toBe(1);
   });
 

@@ -13,6 +13,7 @@ import {
   CUT_OFF,
   OTHER_BINDING,
   OTHER_TARGET,
+  SALE,
   SETTLEMENT,
   TARGET,
   termsOf,
@@ -85,6 +86,27 @@ export function describeAgain(open: OpenLedger): void {
     });
     expect(await claim(ledger)).toMatchObject({ kind: "sold", isKept: true });
     expect(await ledger.step(key, { kind: "repeat", asked: FETCH })).toBe(true);
+  });
+
+  it("is owed to its payer once its client has not read it, until it is fetched again", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "delivering");
+    await ledger.step(key, { kind: "delivered", again: AGAIN });
+    const owed = async (): Promise<number> => {
+      const { paymentPayload } = examplePayment(2).request;
+      return (await ledger.recall(paymentPayload, SALE)).owed.length;
+    };
+    expect(await owed()).toBe(0);
+    await ledger.step(key, { kind: "unread" });
+    expect(await owed()).toBe(1);
+    expect(await word(claim(ledger, { claimant: "another client" }))).toBe("withheld");
+    const byPayer = { ...FETCH, claimant: "another client", proof: "valid" } as const;
+    expect(await ledger.step(key, { kind: "repeat", asked: byPayer })).toBe(true);
+    expect(await owed()).toBe(0);
+    await ledger.step(key, { kind: "unread" });
+    expect(await owed()).toBe(1);
+    place().time.nowMs += FOR_MS;
+    expect(await owed()).toBe(0);
   });
 
   it("does not count attempts that led on, up to their number", async () => {
