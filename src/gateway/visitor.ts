@@ -51,8 +51,11 @@ export interface Visitor extends Holder {
   isGone(): boolean;
   /** Hears once that the client has left before its answer was complete; what it returns ends that. */
   onGone(listener: () => void): () => void;
-  /** Hears that the client broke its connection just after all of the answer was sent: it may not have read it. */
-  onReset(listener: () => void): void;
+  /**
+   * Hears that the client broke its connection just after all of the answer was sent, or closed it: it may not have read
+   * it.
+   */
+  onReset(listener: (how: "reset" | "closed") => void): void;
   /** Null where no kept answer is ever given: to an upgrade. */
   readonly replaying: Replaying | null;
 }
@@ -194,8 +197,12 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return onResponseGone(this.#response, listener);
   }
 
-  onReset(listener: () => void): void {
-    onReset(this.request.socket, listener);
+  onReset(listener: (how: "reset" | "closed") => void): void {
+    // What we close, whoever reads it closes, too.
+    const isOurs = this.#response.shouldKeepAlive === false;
+    onReset(this.request.socket, (how) => {
+      if (how === "reset" || !isOurs) listener(how);
+    });
   }
 
   get isLate(): boolean {

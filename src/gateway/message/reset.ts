@@ -9,6 +9,8 @@ import { notesOf, type InboundSocket } from "./inbound.ts";
 
 /** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
 const RESET_WITHIN_MS = 5_000;
+/** How soon a client that has broken off closes its connection in good order, milliseconds; others keep it a while. */
+const CLOSED_WITHIN_MS = 1_000;
 const NOTHING = new Uint8Array();
 
 /** TLS writes nothing where it is given nothing: the connection that it runs on does. */
@@ -17,20 +19,26 @@ export function runsOn(secure: Socket, socket: Socket): void {
 }
 
 /**
- * Tells once where the connection is reset soon, and before its client asks for anything else. Of HTTP/2 no reset says
- * which of the connection's answers were read: nothing is told.
+ * Tells once where the connection is reset soon, and before its client asks for anything else; or where it is closed in
+ * good order at once, as by who has read all of it, or breaks off a download that waits in his own memory. Of HTTP/2
+ * nothing says which of the connection's answers were read: nothing is told.
  */
-export function onReset(socket: InboundSocket, listener: () => void): void {
+export function onReset(socket: InboundSocket, listener: (how: "reset" | "closed") => void): void {
   if (!(socket instanceof Socket)) return;
   const notes = notesOf(socket);
   // The answer before this one has been read.
   notes.endWatch?.();
   const { bytesRead } = socket;
-  const reset = (): void => {
+  const answeredAt = performance.now();
+  const told = (how: "reset" | "closed"): void => {
     stop();
-    if (socket.bytesRead === bytesRead) listener();
+    if (socket.bytesRead === bytesRead) listener(how);
   };
-  const written = (error?: Error | null): void => void (error && reset());
+  const reset = (): void => told("reset");
+  const written = (error?: Error | null): void => {
+    if (error) reset();
+    else if (performance.now() - answeredAt < CLOSED_WITHIN_MS) told("closed");
+  };
   const probe = (): void => void (notes.beneath ?? socket).write(NOTHING, written);
   const stop = (): void => {
     clearTimeout(watch);

@@ -50,8 +50,11 @@ export interface Presented {
   readonly isGone: () => boolean;
   /** Hears that the client has left before its answer was complete; what it returns ends that. */
   readonly onGone: (listener: () => void) => () => void;
-  /** Hears that the client broke its connection just after all of the answer was sent: it may not have read it. */
-  readonly onReset: (listener: () => void) => void;
+  /**
+   * Hears that the client broke its connection just after all of the answer was sent, or closed it in good order at
+   * once: it may not have read it.
+   */
+  readonly onReset: (listener: (how: "reset" | "closed") => void) => void;
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
   readonly refusal: () => Unanswered | null;
   /**

@@ -1,5 +1,6 @@
 /** What is handed over for a payment that is paid: its one delivery, and what was sold once more. */
 import { hash } from "node:crypto";
+import { once } from "node:events";
 import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
@@ -33,6 +34,9 @@ interface Delivering {
   readonly land: () => void;
 }
 
+/** How long a download is owed whose client closed its connection at once, milliseconds. */
+const CLOSED_OWED_MS = 30_000;
+
 export interface GoodsOptions {
   readonly payments: PaymentService;
   readonly logger: Logger;
@@ -61,8 +65,10 @@ export class Goods {
         const kept = sold && { ...sold, target };
         const again = forMs === undefined ? undefined : { target, forMs };
         const recorded = this.record(key, { kind: "delivered", sold: kept, again }).finally(land);
-        if (kept !== undefined || again !== undefined)
-          this.#watch(key, recorded, presented.onReset);
+        const isDownload = again !== undefined;
+        if (isDownload || kept !== undefined) {
+          this.#watch(key, recorded, presented.onReset, isDownload);
+        }
         return recorded;
       },
       undelivered: (attempt) =>
@@ -84,7 +90,7 @@ export class Goods {
       isLast: false,
       isRepeat: true,
       delivered: () => {
-        this.#watch(key, Promise.resolve(), onReset);
+        this.#watch(key, Promise.resolve(), onReset, true);
         return Promise.resolve();
       },
       undelivered: () => this.record(key, { kind: "unread" }),
@@ -127,7 +133,7 @@ export class Goods {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.record(key, { kind: "collected" });
-      this.#watch(key, recorded, onReset);
+      this.#watch(key, recorded, onReset, false);
       return recorded;
     };
     const asked = { target, bodyHash, claimant, proof };
@@ -137,9 +143,26 @@ export class Goods {
     return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
   }
 
-  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
-  #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
-    onReset(() => void recorded.then(() => this.record(key, { kind: "unread" })));
+  /**
+   * What was sent to its client is owed again: nobody else who shows the payment says that. A download whose client
+   * closed its connection at once is so for a moment: he may have all of it, and one that broke off tries again by then.
+   */
+  #watch(
+    key: PaymentKey,
+    recorded: Promise<void>,
+    onReset: Presented["onReset"],
+    isDownload: boolean,
+  ): void {
+    onReset((how) => {
+      if (how === "reset") void recorded.then(() => this.record(key, { kind: "unread" }));
+      else if (isDownload) void recorded.then(() => this.#oweAWhile(key));
+    });
+  }
+
+  async #oweAWhile(key: PaymentKey): Promise<void> {
+    await this.record(key, { kind: "unread" });
+    await once(this.#options.time.timeout(CLOSED_OWED_MS), "abort");
+    await this.record(key, { kind: "collected" });
   }
 
   /** Stored, however long that takes. */

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
 import { MAX_STORED_BODY_BYTES } from "../../../src/ledger/ledger.ts";
 import { VERSIONS } from "../../support/buyer.ts";
+import { ManualTime } from "../../unit/gateway/manual-time.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { buy, errorOf, head, openShop, receiptOf, type Shop, type ShopOptions } from "./shop.ts";
 import { backend, RawClient, send, type Answer } from "./stage.ts";
@@ -284,6 +285,21 @@ describe("a download", () => {
     await expect.poll(noteOf).toBe("its answer was not read");
     expect((await buy(shop, {}, 2)).body.equals(LARGE)).toBe(true);
     expect(settledOf(shop)).toBe(1);
+  });
+
+  test("whose client closes its connection at once is owed for a moment", async () => {
+    const time = new ManualTime();
+    const shop = await shopOf(serveLarge, { ...repeating, time });
+    const client = new RawClient(shop.port, head());
+    await expect.poll(() => client.socket.bytesRead).toBeGreaterThan(LARGE.length);
+    client.socket.end();
+    const noteOf = async (): Promise<string | undefined> =>
+      (await shop.ledger.books.show(examplePayment(1).key))?.events.at(-1)?.note;
+    await expect.poll(noteOf).toBe("its answer was not read");
+    await time.advance(30_000);
+    await expect.poll(noteOf).toBe("collected");
+    expect((await buy(shop, {}, 2)).body.equals(LARGE)).toBe(true);
+    expect(settledOf(shop)).toBe(2);
   });
 
   test("of events or of a small answer is not fetched again", async () => {

@@ -45,10 +45,10 @@ describe("a payment at a worker", () => {
   it("is owed again where its answer was not read, and is not where all of it was given again", async () => {
     const { ledger, facilitator, worker } = await workersStage();
     const [one, other] = [worker("1"), worker("2")];
-    const reset = Promise.withResolvers<() => void>();
+    const reset = Promise.withResolvers<(how: "reset") => void>();
     const watched = presented(1, { onReset: reset.resolve });
     await paidOf(await one.paywall.admit(watched)).delivered(sold());
-    (await reset.promise)();
+    (await reset.promise)("reset");
     const owed = async () => (await ledger.recall(presented(2).payment, presented(2))).owed;
     await expect.poll(owed).toHaveLength(1);
     await collectedOf(await other.paywall.admit(presented(2)))();

@@ -201,10 +201,10 @@ describe("a kept answer that is given again", () => {
   it("is owed once more where its connection was reset just after it was sent", async () => {
     const { paywall, facilitator } = await paywallStage();
     await paidOf(await paywall.admit(presented(1))).delivered(uncollected);
-    const resets: (() => void)[] = [];
-    const onReset = (listener: () => void): void => void resets.push(listener);
+    const resets: Parameters<Presented["onReset"]>[0][] = [];
+    const onReset: Presented["onReset"] = (listener) => void resets.push(listener);
     await collectedOf(await paywall.admit(presented(2, { onReset })))();
-    for (const reset of resets) reset();
+    for (const reset of resets) reset("reset");
     await immediately();
     await collectedOf(await paywall.admit(presented(3)))();
     await paidOf(await paywall.admit(presented(4))).delivered();
