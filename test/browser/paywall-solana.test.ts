@@ -53,7 +53,7 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     return { ...tab, signed };
   }
 
-  const payButton = { name: "Pay 0.01 USDC with Test Solana Wallet" };
+  const payButton = { name: "Pay $0.01 with Test Solana Wallet" };
   const PAID = { name: "Paid: here it is" };
 
   it("sells, and a reload shows the same again for the same transaction", async () => {
@@ -64,7 +64,7 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     const [transaction = ""] = signed;
     const read = readSolanaTransaction(transaction);
     expect(read.ok && read.value.payer).toBe(buyer.address);
-    const receipt = page.locator("#bought a").first();
+    const receipt = page.locator("#receipt a");
     expect(await receipt.getAttribute("href")).toMatch(
       /^https:\/\/explorer\.solana\.com\/tx\/[1-9A-HJ-NP-Za-km-z]{80,90}\?cluster=devnet$/,
     );

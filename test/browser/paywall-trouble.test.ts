@@ -155,14 +155,12 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     const { page, context } = tab;
     await page.getByRole("button", PAY).click();
     await page.getByRole("status").getByText("Sign the payment").waitFor();
-    let kept: string | null = null;
+    let isFirst = true;
     await context.route(/twice/, async (route) => {
       const { "payment-signature": payment } = route.request().headers();
-      if (payment !== undefined && kept === null) {
-        kept = await page.evaluate("JSON.stringify({ ...sessionStorage })");
-        const other = await context.newPage();
-        await other.addInitScript(`Object.assign(sessionStorage, ${kept})`);
-        await other.goto(page.url());
+      if (payment !== undefined && isFirst) {
+        isFirst = false;
+        await (await context.newPage()).goto(page.url());
       }
       await route.continue();
     });

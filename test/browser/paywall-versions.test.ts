@@ -163,7 +163,7 @@ describe.skipIf(!hasChromium).each([
       success: true,
       network,
       payer: buyer.address,
-      transaction: await page.locator("#bought a").first().innerText(),
+      transaction: await page.locator("#receipt a").innerText(),
     });
     expect(tab.faults).toEqual([]);
   });

@@ -62,18 +62,25 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
   it("says what is sold, at what price and where, and sells it", async () => {
     await using tab = await open("/weather?city=Berlin");
     const { page, wallet } = tab;
-    expect(await page.title()).toBe("0.01 USDC · Payment required");
+    expect(await page.title()).toBe("$0.01 · Payment required");
     const text = await page.getByRole("main").innerText();
-    for (const said of ["Current weather in Berlin", "0.01 USDC", "Base Sepolia", shop.payee]) {
+    const { host } = new URL(shop.url);
+    const asked = "text/csv · GET /weather?city=Berlin";
+    const exact = "0.01 USDC on Base Sepolia test network, play money";
+    for (const said of ["Weather Inc", host, "Current weather in Berlin", "$0.01", exact, asked]) {
       expect(text).toContain(said);
     }
-    await page.getByRole("button", { name: "Pay 0.01 USDC with Test Wallet" }).click();
+    const payee = page.locator("#payee");
+    const { payee: to } = shop;
+    expect(await payee.innerText()).toBe(`${to.slice(0, 6)}…${to.slice(-4)}`);
+    expect(await payee.getAttribute("href")).toBe(`https://sepolia.basescan.org/address/${to}`);
+    await page.getByRole("button", { name: "Pay $0.01 with Test Wallet" }).click();
     await page.getByRole("heading", PAID).waitFor();
 
     expect(await page.locator("#bought pre").innerText()).toContain(
       '"url": "/weather?city=Berlin"',
     );
-    const receipt = page.locator("#bought a").first();
+    const receipt = page.locator("#receipt a");
     expect(await receipt.getAttribute("href")).toMatch(
       /^https:\/\/sepolia\.basescan\.org\/tx\/0x[\da-f]{64}$/,
     );
@@ -175,7 +182,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(await paid()).toBe(0n);
 
     await page.reload();
-    await page.getByRole("button", { name: "Pay 0.02 USDC" }).click();
+    await page.getByRole("button", { name: "Pay $0.02" }).click();
     await page.getByRole("heading", PAID).waitFor();
     expect(await paid()).toBe(2n * PRICE);
     await shop.reprice("$0.01");
@@ -261,11 +268,12 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.addInitScript(`sessionStorage.setItem("${name}", ${JSON.stringify(kept)})`);
     shop.failures.push(400);
     await page.goto(url);
-    const said = "You have paid, but the seller's server answered with an error (400).";
+    const said =
+      "You have paid, but the seller's server cannot use this request (400). It says: <b>out of order</b>.";
     await page.getByRole("status").getByText(said).waitFor();
     await page.getByRole("button", { name: "Try again with the same payment" }).click();
     await page.getByRole("heading", PAID).waitFor();
-    expect(await page.locator("#bought").innerText()).toContain("transaction 0x");
+    expect(await page.locator("#bought").innerText()).toMatch(/Transaction\s+0x/);
     expect(await paid()).toBe(PRICE);
   });
 
@@ -305,6 +313,8 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
   it("is used with the keyboard alone", async () => {
     await using tab = await open("/weather?keys");
     const { page } = tab;
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.id")).toBe("payee");
     await page.keyboard.press("Tab");
     expect(await page.evaluate("document.activeElement.name")).toBe("offer");
     await page.keyboard.press("ArrowDown");

@@ -143,10 +143,12 @@ facilitator:
       base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:EVM_KEY] }
       solana-devnet: { rpc: ["${solana.rpcUrl}"], signers: [env:SOLANA_KEY] }
 unmatched: deny
+support: help@example.com
+paywall: { brand: Weather Inc }
 ${more}
 logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }
 routes:
-  GET /weather: { price: ${price}, description: Current weather in Berlin }
+  GET /weather: { price: ${price}, description: Current weather in Berlin, mimeType: text/csv }
   GET /article: { price: $0.01, description: An article }
   GET /picture: { price: $0.01, description: A picture }
   GET /archive: { price: $0.01, description: An archive }
