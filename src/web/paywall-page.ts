@@ -136,7 +136,7 @@ function middleOf(facts: PageFacts): Html {
       : html`<h1 id="item" dir="auto" lang="">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
   const data = { seconds, offers: unlikeFirst(offers.map((offer) => dataOf(offer, version))) };
-  return html`<title>${price} · Payment required</title><main class="card" id="main">
+  return html`<title>${price} · Payment required</title><main><div class="card" id="main">
 <p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
 ${offers.length > 0 ? FORM : NO_FORM}<div class="ways">${offers.map(radio)}</div><div id="wallets"></div></fieldset>
@@ -145,7 +145,7 @@ ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="ste
 <noscript><p>This page needs JavaScript. Without it, pay with a program.</p></noscript>
 <details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
 <details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
-</details>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</main><main class="card" id="bought" hidden></main>
+</details>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
 <script type="application/json" id="offers">${jsonData(data)}</script>`;
 }
 
@@ -204,19 +204,24 @@ interface Code {
 }
 
 const CODE_V2: Code = {
-  head: `import { wrapFetchWithPaymentFromConfig } from "@x402/fetch";
-import { ExactEvmScheme } from "@x402/evm";
-import { privateKeyToAccount } from "viem/accounts";
-`,
+  head: [
+    imported("wrapFetchWithPaymentFromConfig", "@x402/fetch"),
+    imported("ExactEvmScheme", "@x402/evm"),
+    imported("privateKeyToAccount", "viem/accounts"),
+  ].join(""),
   pay: `const client = new ExactEvmScheme(privateKeyToAccount(process.env.KEY));
 const schemes = [{ network: "eip155:*", client }];
 const pay = wrapFetchWithPaymentFromConfig(fetch, { schemes });`,
 };
 
+function imported(names: string, from: string): string {
+  return `import { ${names} } from "${from}";\n`;
+}
+
 /** It pays nothing that is dearer than it is told. */
 function codeV1({ network, amountAtomic }: PageOffer): Code {
   return {
-    head: `import { createSigner, wrapFetchWithPayment } from "x402-fetch";\n`,
+    head: imported("createSigner, wrapFetchWithPayment", "x402-fetch"),
     pay: `const signer = await createSigner("${network}", process.env.KEY);
 const pay = wrapFetchWithPayment(fetch, signer, ${amountAtomic}n);`,
   };

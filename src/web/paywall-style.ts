@@ -1,7 +1,7 @@
 /** What the paywall page adds to the style of all pages (`theme.ts`). */
 
 export const PAYWALL_CSS = [
-  "main{max-width:34rem;margin:1rem auto}h2{font-size:1.05rem;margin:1rem 0 .5rem}",
+  "main{max-width:34rem;margin:1rem auto}main:has(iframe){max-width:75rem}.card+.card{margin-top:1rem}h2{font-size:1.05rem;margin:1rem 0 .5rem}",
   ".price{font-size:1.9rem;font-weight:700;line-height:1.2;margin:.25rem 0 .5rem}",
   ".long{font:inherit}",
   "dl{display:grid;grid-template-columns:auto 1fr;gap:.2rem .9rem;margin:0 0 1rem}dt{color:var(--dim)}dd{margin:0;min-width:0}",
@@ -19,7 +19,7 @@ export const PAYWALL_CSS = [
   "#steps li{padding-right:1rem}#steps .done{list-style:'✓ '}[aria-current]{font-weight:700;color:var(--accent)}",
   "@media(prefers-reduced-motion:no-preference){[aria-current]{animation:now 1s infinite alternate}@keyframes now{to{opacity:.55}}}",
   "details{border-top:1px solid var(--line);margin-top:1rem;padding-top:.75rem}",
-  "summary{cursor:pointer}.wide{max-width:75rem}",
+  "summary{cursor:pointer}",
   "svg{width:12rem;max-width:100%;background:#fff;border-radius:8px}",
   "#bought pre{max-height:75vh;overflow:auto}",
   "img{max-width:100%}img,iframe{background:#fff}iframe{color-scheme:light;width:100%;height:75vh;",

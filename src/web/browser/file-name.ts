@@ -7,6 +7,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
   plain: "txt",
   markdown: "md",
   jpeg: "jpg",
+  "svg+xml": "svg",
   javascript: "js",
   "event-stream": "txt",
   "octet-stream": "bin",
@@ -23,8 +24,8 @@ export function fileName(disposition: string | null, path: string, type: string)
   if (named) return named;
   const name = safe(decoded(path)) || "bought";
   if (/\.\w{1,8}$/.test(name) || !type) return name;
-  const kind = type.replace(/.*[/+]|^.*\/x-/g, "");
-  const ending = ENDINGS[kind] ?? kind;
+  const kind = type.replace(/^.*\/(?:x-)?/, "");
+  const ending = ENDINGS[kind] ?? kind.replace(/.*\+/, "");
   return /^\w{1,8}$/.test(ending) ? `${name}.${ending}` : name;
 }
 
@@ -39,10 +40,10 @@ function nameIn(disposition: string): string {
 /** Without folders, and nothing that hides what it ends in. */
 function safe(name: string): string {
   return name
-    .replace(/^.*[/\\]/, "")
+    .replace(/^[^]*[/\\]/, "")
     .replace(/[\p{C}<>:"|?*]/gu, "")
-    .replace(/^[.\s]+|[.\s]+$/g, "")
-    .slice(-MAX_NAME);
+    .slice(-MAX_NAME)
+    .replace(/^[.\s]+|[.\s]+$/g, "");
 }
 
 function decoded(text: string): string {

@@ -106,7 +106,8 @@ function tidy(): void {
     .filter((name) => name.startsWith(PREFIX))
     .map((name) => {
       const { soldMs = 1, keptMs = now } = read(name) ?? {};
-      return { name, age: now - keptMs, isOpen: soldMs === 0 };
+      const age = now - keptMs;
+      return { name, age, isOpen: soldMs === 0 && age <= MAX_KEPT_MS };
     })
     .toSorted((one, other) => Number(other.isOpen) - Number(one.isOpen) || one.age - other.age);
   for (const [index, { name, age }] of all.entries()) {

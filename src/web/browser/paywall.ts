@@ -240,7 +240,7 @@ async function explain(
     const words = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
     holdOn(kept, words, help());
   } else if (LOST.test(error)) {
-    holdOn(kept, ended(error), help(), startAnew("Forget this payment", kept));
+    holdOn(kept, `Not delivered: ${ended(error)}`, help(), startAnew("Forget this payment", kept));
   } else if (isRefusal && kept.from !== undefined) {
     // It was signed for another query, and is kept there.
     forget(kept);
@@ -315,7 +315,6 @@ async function deliver(kept: KeptInBrowser, response: Response): Promise<void> {
   const title = make("h1", (document.title = "Paid: here it is"));
   title.tabIndex = -1;
   main.hidden = true;
-  bought.classList.toggle("wide", goods.firstChild instanceof HTMLIFrameElement);
   bought.replaceChildren(title, goods, proofOf(kept), startAnew("Buy it again", kept));
   title.focus();
 }

@@ -3,7 +3,7 @@ import { button, link, make } from "./element.ts";
 import type { KeptInBrowser, KeptReceipt } from "./kept.ts";
 import { exactPrice, type PayableOffer } from "./offer.ts";
 
-export const PLAY_MONEY = "test network, play money";
+const PLAY_MONEY = "test network, play money";
 
 /** @param offer undefined: it was kept by an earlier page, and is sold no more */
 export function receiptOf(
