@@ -143,9 +143,9 @@ ${offers.length > 0 ? FORM : NO_FORM}<div class="ways">${offers.map(radio)}</div
 ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="steps" hidden><li>Sign in your wallet<li>Pay on chain<li>Delivery</ol>
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
 <noscript><p>This page needs JavaScript. Without it, pay with a program.</p></noscript>
-<details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
+<div id="more"><details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
 <details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
-</details>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
+</details></div>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
 <script type="application/json" id="offers">${jsonData(data)}</script>`;
 }
 

@@ -5,7 +5,7 @@ export const PAYWALL_CSS = [
   ".price{font-size:1.9rem;font-weight:700;line-height:1.2;margin:.25rem 0 .5rem}",
   ".long{font:inherit}",
   "dl{display:grid;grid-template-columns:auto 1fr;gap:.2rem .9rem;margin:0 0 1rem}dt{color:var(--dim)}dd{margin:0;min-width:0}",
-  "mark,small{color:var(--dim);background:none;font-size:.875em}mark{border:1px solid;border-radius:6px;padding:0 .4em}",
+  "mark,small{color:var(--dim);background:none;font-size:.875em}mark{display:inline-block;border:1px solid;border-radius:6px;padding:0 .4em}",
   "fieldset{border:0;padding:0;margin:0 0 1rem;min-width:0}legend{font-weight:600;padding:0;margin-bottom:.4rem}",
   ".ways{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(14rem,100%),1fr));gap:.5rem;margin-bottom:.5rem}",
   "fieldset label{display:flex;align-items:start;gap:.7rem;border:1px solid var(--line);border-radius:8px;",

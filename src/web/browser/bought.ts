@@ -67,7 +67,7 @@ async function collect(
     if (done) break;
     parts.push(value);
     bytes += value.length;
-    progress.textContent = `${kilobytes(bytes)}${total && ` of ${kilobytes(total)}`} kB`;
+    progress.textContent = `${kilobytes(bytes)}${total > 0 ? ` of ${kilobytes(total)}` : ""} kB`;
     if (text && shown < MAX_SHOWN) {
       const more = decoder.decode(value, { stream: true }).slice(0, MAX_SHOWN - shown);
       shown += more.length;

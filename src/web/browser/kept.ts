@@ -63,10 +63,10 @@ export function drop(query: string): void {
   } catch {}
 }
 
-/** Nothing is to be had for it any more; a receipt of it stays. */
+/** It is sent no more; its receipt stays, where money has moved. */
 export function forget(kept: KeptInBrowser): void {
-  if (kept.receipt && kept.soldMs) {
-    keep({ ...kept, header: "" });
+  if (kept.receipt) {
+    keep({ ...kept, header: "", soldMs: kept.soldMs || Date.now() });
     return;
   }
   drop(location.search);

@@ -52,6 +52,8 @@ const main = byId("main");
 const form = byId("form") as HTMLFieldSetElement;
 const places = byId("wallets");
 const phone = byId("phone") as HTMLDetailsElement;
+/** Other ways to pay. */
+const more = byId("more");
 const steps = byId("steps");
 const status = byId("status");
 const retry = byId("retry");
@@ -166,7 +168,7 @@ function reasonOf(cause: unknown): string {
 /** Back to where a payment can be signed. */
 function refuse(text: string, kept?: KeptInBrowser): void {
   if (kept) forget(kept);
-  form.disabled = form.hidden = false;
+  form.disabled = form.hidden = more.hidden = false;
   step(-1);
   say(text, true);
 }
@@ -181,7 +183,7 @@ function holdOn(kept: KeptInBrowser, text: string, ...more: readonly (Node | str
 
 async function present(sent: KeptInBrowser): Promise<void> {
   keep(sent);
-  form.hidden = true;
+  form.hidden = more.hidden = true;
   retry.replaceChildren();
   step(1);
   say(sent.soldMs ? "You have paid: asking for it again." : "Paying. This can take a few seconds.");
@@ -243,7 +245,7 @@ async function explain(
     holdOn(kept, `Not delivered: ${ended(error)}`, help(), startAnew("Forget this payment", kept));
   } else if (isRefusal && kept.from !== undefined) {
     // It was signed for another query, and is kept there.
-    forget(kept);
+    drop(location.search);
     step(-1);
     say(`${meaningOf(error)} ${UNCHARGED_AGAIN}`, true);
     const back = location.pathname + kept.from;
@@ -361,6 +363,6 @@ if (earlier?.header) void present(earlier);
 else if (earlier) {
   const past = make("details");
   const when = new Date(earlier.soldMs).toLocaleString();
-  past.append(make("summary", `You bought this on ${when}`), proofOf(earlier));
+  past.append(make("summary", `You paid for this on ${when}`), proofOf(earlier));
   retry.append(past);
 }
