@@ -62,9 +62,9 @@ async function collect(
   const decoder = new TextDecoder();
   let bytes = 0;
   let shown = 0;
-  while (reader) {
-    const { done, value } = await reader.read();
-    if (done) break;
+  for (;;) {
+    const { done = true, value } = (await reader?.read()) ?? {};
+    if (done || !value) break;
     parts.push(value);
     bytes += value.length;
     progress.textContent = `${kilobytes(bytes)}${total > 0 ? ` of ${kilobytes(total)}` : ""} kB`;

@@ -23,7 +23,6 @@ export function qrCode(text: string): boolean[][] | null {
 /** All that is drawn, with its correction, blocks taking turns. */
 function codewords(bytes: readonly number[], index: number): number[] {
   const [most = 0, degree = 0, count = 1] = [DATA[index], CORRECTION[index], BLOCKS[index]];
-  const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0");
   // The kind, how many bytes, the bytes, and the end: kind and end have half a byte.
   const written = `4${hex(bytes.length, index < 9 ? 2 : 4)}${bytes.map((each) => hex(each, 2)).join("")}0`;
   const data = (written.match(/../g) ?? []).map((each) => Number.parseInt(each, 16));
@@ -38,6 +37,10 @@ function codewords(bytes: readonly number[], index: number): number[] {
   }
   const correction = blocks.map((block) => remainder(block, divisor));
   return [...inTurns(blocks), ...inTurns(correction)];
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, "0");
 }
 
 function inTurns(blocks: readonly number[][]): number[] {
@@ -73,63 +76,86 @@ function remainder(data: readonly number[], divisor: readonly number[]): number[
   );
 }
 
+/** Row by row; undefined: nothing stands there yet. */
+type Squares = (boolean | undefined)[][];
+
 function drawn(version: number, words: readonly number[]): boolean[][] {
   const size = 17 + 4 * version;
-  const rows: (boolean | undefined)[][] = Array.from({ length: size }, () =>
-    Array(size).fill(undefined),
-  );
-  const set = (x: number, y: number, isDark: boolean): void => {
-    const row = rows[y];
-    if (row && x >= 0 && x < size) row[x] = isDark;
-  };
-  /** Squares around a centre; `light`: the distances that are. */
-  const rings = (
-    centreX: number,
-    centreY: number,
-    radius: number,
-    light: readonly number[],
-  ): void => {
-    for (let y = -radius; y <= radius; y += 1) {
-      for (let x = -radius; x <= radius; x += 1) {
-        set(centreX + x, centreY + y, !light.includes(Math.max(Math.abs(x), Math.abs(y))));
-      }
-    }
-  };
+  const squares: Squares = Array.from({ length: size }, () => Array(size).fill(undefined));
+  drawMarks(squares, version);
+  drawFormat(squares, version);
+  drawWords(squares, words);
+  return squares.map((row) => row.map((isDark) => isDark === true));
+}
+
+function set(squares: Squares, x: number, y: number, isDark: boolean): void {
+  const row = squares[y];
+  if (row && x >= 0 && x < squares.length) row[x] = isDark;
+}
+
+/** What cameras look for: the dotted lines, the corners, and the small marks between. */
+function drawMarks(squares: Squares, version: number): void {
+  const size = squares.length;
   for (let at = 0; at < size; at += 1) {
-    set(6, at, at % 2 < 1);
-    set(at, 6, at % 2 < 1);
+    set(squares, 6, at, at % 2 < 1);
+    set(squares, at, 6, at % 2 < 1);
   }
   const end = size - 7;
   const middle = version < 7 ? [] : [(size - 1) / 2];
   const places = version < 2 ? [] : [6, ...middle, end];
   for (const x of places) {
     for (const y of places) {
-      // Three corners have larger marks.
-      if (x + y > 12 && !(x + y === end + 6 && (x === 6 || y === 6))) rings(x, y, 2, [1]);
+      const isCorner = x + y < 13 || (x + y === end + 6 && (x === 6 || y === 6));
+      if (!isCorner) drawRings(squares, [x, y], 2, [1]);
     }
   }
-  for (const [x, y] of [
-    [3, 3],
-    [size - 4, 3],
-    [3, size - 4],
-  ] as const)
-    rings(x, y, 4, [2, 4]);
+  drawRings(squares, [3, 3], 4, [2, 4]);
+  drawRings(squares, [size - 4, 3], 4, [2, 4]);
+  drawRings(squares, [3, size - 4], 4, [2, 4]);
+}
+
+/** @param light distances from the centre that are */
+function drawRings(
+  squares: Squares,
+  [centreX, centreY]: readonly [number, number],
+  radius: number,
+  light: readonly number[],
+): void {
+  for (let y = -radius; y <= radius; y += 1) {
+    for (let x = -radius; x <= radius; x += 1) {
+      const isLight = light.includes(Math.max(Math.abs(x), Math.abs(y)));
+      set(squares, centreX + x, centreY + y, !isLight);
+    }
+  }
+}
+
+/** How to read it, twice each: around the first corner and beside the two others. */
+function drawFormat(squares: Squares, version: number): void {
+  const size = squares.length;
   for (let at = 0; at < 15; at += 1) {
     const isDark = ((FORMAT_BITS >> at) & 1) > 0;
-    // Around the first corner, past the dotted lines, and once more beside the two others.
-    if (at < 8) set(8, at < 6 ? at : at + 1, isDark);
-    else set(at < 9 ? 7 : 14 - at, 8, isDark);
-    if (at < 8) set(size - 1 - at, 8, isDark);
-    else set(8, size - 15 + at, isDark);
+    if (at < 8) {
+      // Past the dotted line.
+      set(squares, 8, at < 6 ? at : at + 1, isDark);
+      set(squares, size - 1 - at, 8, isDark);
+    } else {
+      set(squares, at < 9 ? 7 : 14 - at, 8, isDark);
+      set(squares, 8, size - 15 + at, isDark);
+    }
   }
-  set(8, size - 8, true);
-  const said = VERSION_BITS[version - 7] ?? 0;
-  for (let at = 0; said && at < 18; at += 1) {
+  set(squares, 8, size - 8, true);
+  const said = VERSION_BITS[version - 7];
+  if (said === undefined) return;
+  for (let at = 0; at < 18; at += 1) {
     const [along, across] = [size - 11 + (at % 3), Math.floor(at / 3)];
-    set(along, across, ((said >> at) & 1) > 0);
-    set(across, along, ((said >> at) & 1) > 0);
+    set(squares, along, across, ((said >> at) & 1) > 0);
+    set(squares, across, along, ((said >> at) & 1) > 0);
   }
-  // Two columns at a time from the right, up and down in turns, around what is there.
+}
+
+/** Two columns at a time from the right, up and down in turns, around what stands there; the mask is like a chessboard. */
+function drawWords(squares: Squares, words: readonly number[]): void {
+  const size = squares.length;
   let bit = 0;
   let isUp = false;
   for (let right = size - 1; right > 0; right -= right === 8 ? 3 : 2) {
@@ -137,11 +163,10 @@ function drawn(version: number, words: readonly number[]): boolean[][] {
     for (let step = 0; step < 2 * size; step += 1) {
       const x = right - (step % 2);
       const y = isUp ? size - 1 - (step >> 1) : step >> 1;
-      if (rows[y]?.[x] !== undefined) continue;
+      if (squares[y]?.[x] !== undefined) continue;
       const isDark = (((words[bit >> 3] ?? 0) >> (7 - (bit % 8))) & 1) > 0;
       bit += 1;
-      set(x, y, isDark !== (x + y) % 2 < 1);
+      set(squares, x, y, isDark !== (x + y) % 2 < 1);
     }
   }
-  return rows.map((row) => row.map((isDark) => isDark === true));
 }

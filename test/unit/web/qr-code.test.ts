@@ -8,7 +8,7 @@ const MOST = 271;
 
 test("every text up to the longest is drawn as a library draws it", () => {
   for (let length = 0; length <= MOST; length += 1) {
-    const text = `https://é.example/${"weather?city=Oslo&"}`.repeat(20).slice(0, length);
+    const text = "https://é.example/weather?city=Oslo&".repeat(20).slice(0, length);
     const bytes = [...new TextEncoder().encode(text)].slice(0, MOST);
     const written = new TextDecoder().decode(Uint8Array.from(bytes));
     const { data } = encode([...new TextEncoder().encode(written)], { maskPattern: 0, border: 0 });
