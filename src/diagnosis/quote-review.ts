@@ -113,8 +113,9 @@ function tellLargeHeads(large: readonly LargeHead[]): readonly Remark[] {
 }
 
 /** What is sent before a body, with what node adds to it. */
-function headBytes({ status, lines }: DryAnswer): number {
+function headBytes({ status, lines, body }: DryAnswer): number {
   const added = [
+    isPage(body) ? ["Content-Encoding", "gzip"] : [],
     ["Date", new Date(0).toUTCString()],
     ["Connection", "keep-alive"],
     ["Keep-Alive", `timeout=${KEEP_ALIVE_MS / 1_000}`],
