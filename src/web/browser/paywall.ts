@@ -41,7 +41,7 @@ const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
 const WAS_TAKEN = /used|paid in/;
 /** What is owed goes to its payer, who proves himself by a signature that is not charged. */
-const OWED = /is not charged/;
+const OWED = /sign a new payment: it /;
 /** It was paid, and nobody but the seller can help now. */
 const LOST = /ask the seller/;
 const ACCEPT = "text/html,*/*;q=.8";
