@@ -35,6 +35,7 @@ type Selling = Pick<
   | "defaultUpstream"
   | "unmatched"
   | "discovery"
+  | "support"
   | "paywall"
   | "cors"
   | "protocol"
@@ -140,12 +141,12 @@ function byMethod<Value>(
   });
 }
 
-type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "protocol">;
+type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "support" | "protocol">;
 
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
-  { paywall, discovery, publicUrl, protocol }: PageSettings,
-  { description, maxTimeoutSeconds, offers }: PricedAction,
+  { paywall, discovery, publicUrl, support, protocol }: PageSettings,
+  { description, mimeType, maxTimeoutSeconds, offers }: PricedAction,
   drafted: ReadonlySet<string>,
 ): PageWriter {
   const listing = discovery.listed ? `${publicUrl ?? ""}${PUBLISHED_PATHS.listed}` : null;
@@ -157,12 +158,15 @@ function pageWriter(
     );
     return paywallPage({
       brand: paywall.brand,
+      host: publicUrl === null ? "" : new URL(publicUrl).host,
       description,
+      mimeType,
       maxTimeoutSeconds,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,
       listing,
+      support,
     });
   };
 }

@@ -1,7 +1,8 @@
 /**
- * How long the head of each 402 is, and what its quote of version 2 had to leave out: what a file costs those who have
- * a proxy in front, and tells catalogues.
+ * How long the head of each 402 is, what its quote of version 2 had to leave out, and how large its page is: what a file
+ * costs those who have a proxy in front or a slow line, and tells catalogues.
  */
+import { constants, gzipSync } from "node:zlib";
 import { readHeaderJson } from "../buyer/offer.ts";
 import type { Config, Remark } from "../config/config.ts";
 import { KEEP_ALIVE_MS } from "../gateway/listener/http1-server.ts";
@@ -9,6 +10,7 @@ import { extensionsOf } from "../x402/bazaar.ts";
 import { asciiJson } from "../x402/header.ts";
 import { isRecord, memberOf } from "../x402/json.ts";
 import { identifierExtension } from "../x402/payment-identifier.ts";
+import { FITTING_OFFERS, MAX_PAGE_BYTES } from "../web/paywall-page.ts";
 import type { DryAnswer } from "./dry-gateway.ts";
 import { listed, quoteHeader, routeQuotes, type RouteQuote } from "./route-quotes.ts";
 
@@ -25,13 +27,45 @@ const DESCRIPTION = "the description";
 export function reviewQuotes(config: Config): readonly Remark[] {
   const large: LargeHead[] = [];
   const short: ShortQuote[] = [];
+  const pages: LargePage[] = [];
   for (const quote of routeQuotes(config)) {
+    const bytes = pageBytes(quote);
+    if (bytes > MAX_PAGE_BYTES) pages.push({ key: quote.route.key, bytes });
     const head = largeHead(quote);
     if (head !== undefined) large.push(head);
     const missing = config.protocol.v2 ? missingIn(quote) : "";
     if (missing !== "") short.push({ key: quote.route.key, missing });
   }
-  return [...tellLargeHeads(large), ...tellShortQuotes(short)];
+  return [...tellLargeHeads(large), ...tellShortQuotes(short), ...tellLargePages(pages)];
+}
+
+interface LargePage {
+  readonly key: string;
+  readonly bytes: number;
+}
+
+/** As a browser is sent it; 0 where there is none, or where it is not too large whatever it says. */
+function pageBytes({ accepts, toBrowser }: RouteQuote): number {
+  if (accepts.length <= FITTING_OFFERS) return 0;
+  const { body } = toBrowser();
+  if (!isPage(body)) return 0;
+  return gzipSync(body, { level: constants.Z_BEST_COMPRESSION }).length;
+}
+
+/** One for all of them. */
+function tellLargePages(pages: readonly LargePage[]): readonly Remark[] {
+  const [first] = pages.toSorted((one, other) => other.bytes - one.bytes);
+  if (first === undefined) return [];
+  const message =
+    `the page of ${listed(pages.map(({ key }) => key))} has up to ${inWords(first.bytes)} bytes in gzip, ` +
+    `over the ${inWords(MAX_PAGE_BYTES)} that are soon there on a slow line`;
+  const suggestion =
+    "it shows all ways to pay nevertheless; accept fewer tokens for it to be smaller";
+  return [remark("warning", first.key, { code: "large-page", message, suggestion })];
+}
+
+function isPage(body: string): boolean {
+  return body.startsWith("<");
 }
 
 interface LargeHead {
@@ -79,8 +113,9 @@ function tellLargeHeads(large: readonly LargeHead[]): readonly Remark[] {
 }
 
 /** What is sent before a body, with what node adds to it. */
-function headBytes({ status, lines }: DryAnswer): number {
+function headBytes({ status, lines, body }: DryAnswer): number {
   const added = [
+    isPage(body) ? ["Content-Encoding", "gzip"] : [],
     ["Date", new Date(0).toUTCString()],
     ["Connection", "keep-alive"],
     ["Keep-Alive", `timeout=${KEEP_ALIVE_MS / 1_000}`],
@@ -107,8 +142,7 @@ function partsOf(answer: DryAnswer): readonly Part[] {
   ];
   const parts = told.map(([what, value]) => ({ what, bytes: headerBytes(value) }));
   const bytes = headBytes(answer) - (header?.length ?? 0);
-  const isPage = answer.body.startsWith("<");
-  return [...parts, { what: isPage ? "lines of the page" : "other lines", bytes }]
+  return [...parts, { what: isPage(answer.body) ? "lines of the page" : "other lines", bytes }]
     .filter((part) => part.bytes >= SMALL_PART)
     .toSorted((one, other) => other.bytes - one.bytes);
 }

@@ -23,7 +23,7 @@ export interface Answer {
   readonly lines: readonly string[];
   /** JSON text unless `type` says otherwise; null for an answer without a body. */
   readonly body: string | null;
-  /** The same, in memory that other answers share. */
+  /** What is sent of it, in memory that other answers share: compressed where a line says so. */
   readonly bytes?: Uint8Array;
   /** Default: `application/json`. */
   readonly type?: string;

@@ -126,7 +126,7 @@ export class Challenge {
       if (wantsPage(request)) {
         this.#unpaid.count(client.address, "asked");
         const quoted = [...lines, ...offers.quoteLines(CHALLENGED, resource)];
-        return asking(plan, page.answer(resource, quoted), "challenged");
+        return asking(plan, page.answer(quoted, request.headers["accept-encoding"]), "challenged");
       }
     }
     return this.ask(decision, client, { ...CHALLENGED, lines });

@@ -1,7 +1,8 @@
 /**
  * The page that a person sees who opens a priced URL in a browser: what is sold, what it costs, and a way to
- * pay with a wallet of the browser. One document of at most {@link MAX_PAGE_BYTES} that loads nothing else;
- * its script is written in `browser/` and bundled once for each version of the protocol, `paywall-v…-script.json`.
+ * pay with a wallet of the browser. One document that loads nothing else, of at most {@link MAX_PAGE_BYTES} where it
+ * has no more than {@link FITTING_OFFERS}; its script is written in `browser/` and bundled once for each version of
+ * the protocol, `paywall-v…-script.json`. What depends on the URL the script puts in: the document is the same for each.
  */
 import { createHash } from "node:crypto";
 import { formatAmount } from "../x402/amount.ts";
@@ -14,14 +15,16 @@ import payingV2 from "./paywall-v2-script.json" with { type: "json" };
 import { PAYWALL_CSS } from "./paywall-style.ts";
 import { THEME_CSS } from "./theme.ts";
 
-/** The whole document as it is sent, uncompressed. */
+/** The whole document in gzip, as it is sent to every browser. */
 export const MAX_PAGE_BYTES = 15_000;
+/** So many ways to pay fit, whatever else a page says; with more of them it depends. */
+export const FITTING_OFFERS = 12;
 /** Longest description that is shown whole, bytes as they are written into HTML. */
 const MAX_DESCRIPTION_BYTES = 500;
 /** From here on a description is a text to read, and no heading, characters. */
 const LONG_DESCRIPTION = 120;
-/** Longest URL that is repeated in commands, bytes; a longer one is in the address bar anyway. */
-const MAX_RESOURCE_BYTES = 300;
+/** What is shown of an address: so many characters of its beginning, and of its end. */
+const ADDRESS_ENDS = [6, 4] as const;
 
 /** One way to pay, as the configuration says it. */
 export interface PageOffer {
@@ -33,10 +36,14 @@ export interface PageOffer {
 }
 
 export interface PageFacts {
-  /** Whose shop it is; "": the host of the URL. */
+  /** Whose shop it is; "" where nobody says. */
   readonly brand: string;
+  /** Where buyers are told to ask; "": wherever they ask. */
+  readonly host: string;
   /** What is sold; "" where nobody says. */
   readonly description: string;
+  /** Type of that; "" where nobody says. */
+  readonly mimeType: string;
   readonly maxTimeoutSeconds: number;
   /** What a browser can pay with, in the order that buyers see. */
   readonly offers: readonly PageOffer[];
@@ -46,18 +53,16 @@ export interface PageFacts {
   readonly version: X402Version;
   /** URL of the discovery listing; null: there is none. */
   readonly listing: string | null;
+  /** Where the seller can be asked, as a link; null: nowhere. */
+  readonly support: string | null;
 }
 
-/** A page without the URL that it is for. */
 export interface PaywallPage {
   /** Raw header lines, without those on the body and Cache-Control. */
   readonly lines: readonly string[];
-  /** The document; `resource` is the absolute URL that is asked for. */
-  readonly body: (resource: string) => string;
+  /** The document. */
+  readonly body: string;
 }
-
-/** Stands where the URL goes in; no configuration text can contain it. */
-const PLACEHOLDER = "\u0000resource\u0000";
 
 const STYLE = THEME_CSS + PAYWALL_CSS;
 /** The script, and what stands with it in each page that has it. */
@@ -85,7 +90,7 @@ function linesFor(script: string): readonly string[] {
   ].join("; ");
   return [
     ["Content-Security-Policy", policy],
-    ["Vary", "Accept"],
+    ["Vary", "Accept, Accept-Encoding"],
     ["X-Content-Type-Options", "nosniff"],
     ["Referrer-Policy", "no-referrer"],
     ["Cross-Origin-Opener-Policy", "same-origin"],
@@ -97,31 +102,10 @@ const HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="v
 const SCALE = 'content="width=device-width,initial-scale=1">';
 const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
 
-/**
- * The page of a route, for what can be paid now. Networks for which there is no room are named in it, and where
- * that is not enough the description is cut, so that it never becomes larger than {@link MAX_PAGE_BYTES}.
- */
+/** The page of a route, for what can be paid now: every way to pay is in it. */
 export function paywallPage(facts: PageFacts): PaywallPage {
-  const { offers, description, version } = facts;
-  const { lines, end } = PAYING[version];
-  const data = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
-  let count = offers.length;
-  let most = MAX_DESCRIPTION_BYTES;
-  for (;;) {
-    const shown = offers.slice(0, count);
-    const others = [...offers.slice(count), ...facts.others];
-    const sold = cut(description, most);
-    const told = { ...facts, description: sold, offers: shown, others };
-    const middle = String(middleOf(told, data.slice(0, count)));
-    const parts = middle.split(PLACEHOLDER);
-    const room = MAX_RESOURCE_BYTES * (parts.length - 1);
-    const bytes = Buffer.byteLength(STYLED + middle + end) + room;
-    if (bytes <= MAX_PAGE_BYTES || most < 1) {
-      return { lines, body: (resource) => STYLED + parts.join(commandOf(resource)) + end };
-    }
-    if (count > 1) count -= 1;
-    else most -= bytes - MAX_PAGE_BYTES;
-  }
+  const { lines, end } = PAYING[facts.version];
+  return { lines, body: STYLED + String(middleOf(facts)) + end };
 }
 
 function endOf(script: string): string {
@@ -134,54 +118,113 @@ function hashOf(text: string): string {
 
 const FORM = html`<fieldset id="form"><legend>Pay on</legend>`;
 const NO_FORM = html`<fieldset id="form" hidden>`;
+/** Of networks whose tokens are worth nothing. */
+const PLAY_MONEY = "test network, play money";
+const TEST = html`<mark id="test">`;
+const NO_TEST = html`<mark id="test" hidden>`;
 
-/** The URL as a word of a shell, written as HTML. */
-function commandOf(resource: string): string {
-  const word = escapeText(`'${resource.replaceAll("'", String.raw`'\''`)}'`);
-  return Buffer.byteLength(word) <= MAX_RESOURCE_BYTES ? word : "'URL'";
-}
-
-/** @param data of each of the offers, as of {@link unlikeFirst} */
-function middleOf(facts: PageFacts, data: readonly Data[]): Html {
-  const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
-  const [first] = [...offers, ...others];
-  const brand = facts.brand === "" ? "Payment" : html`<bdi>${facts.brand}</bdi>: payment`;
-  const sold = facts.description === "" ? "This page is sold" : facts.description;
+function middleOf(facts: PageFacts): Html {
+  const { brand, host, mimeType, offers, others, listing, support, version } = facts;
+  const { maxTimeoutSeconds: seconds } = facts;
+  const all = [...offers, ...others];
+  const [first] = all;
+  const sold = cut(facts.description, MAX_DESCRIPTION_BYTES) || "This page is sold";
+  // Nobody says in which language sellers write.
   const heading =
     sold.length > LONG_DESCRIPTION
-      ? html`<h1 dir="auto" class="long">${sold}</h1>`
-      : html`<h1 dir="auto">${sold}</h1>`;
+      ? html`<h1 id="item" dir="auto" lang="" class="long">${sold}</h1>`
+      : html`<h1 id="item" dir="auto" lang="">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
-  return html`<title>${price} · Payment required</title><main class="card" id="main">
-<p class="dim">${brand} required</p>${heading}<p class="price">${price}</p>
-${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
-${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
+  const data = { seconds, offers: unlikeFirst(offers.map((offer) => dataOf(offer, version))) };
+  return html`<title>${price} · Payment required</title><main><div class="card" id="main">
+<p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}
+<p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
+${offers.length > 0 ? FORM : NO_FORM}<div class="ways">${offers.map(radio)}</div><div id="wallets"></div></fieldset>
+${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="steps" hidden><li>Sign in your wallet<li>Pay on chain<li>Delivery</ol>
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
-<noscript><p>This page needs JavaScript. Without it, pay from a terminal.</p></noscript>
-<details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
-<pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
-</details></main><main class="card" id="bought" hidden></main>
-<script type="application/json" id="offers">${jsonData({ seconds, offers: data })}</script>`;
+<noscript><p>This page needs JavaScript. Without it, pay with a program.</p></noscript>
+<div id="more"><details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
+<details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
+</details></div>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
+<script type="application/json" id="offers">${jsonData(data)}</script>`;
 }
 
-function radio(offer: PageOffer, index: number): Html {
-  const { displayName } = networkOf(offer.network);
-  const { amountAtomic, payTo } = offer;
-  const exact = `${amountAtomic} atomic units`;
+/** What is sold, and who gets the money: the script fills in what depends on the URL, and on the choice. */
+function factsOf({ network, payTo, asset, amountAtomic }: PageOffer, mimeType: string): Html {
+  const { displayName, testnet, explorer } = networkOf(network);
+  const [beginning, end] = ADDRESS_ENDS;
+  const short = `${payTo.slice(0, beginning)}…${payTo.slice(-end)}`;
+  const exact = `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol} on ${displayName}`;
+  return html`<dl><dt>Price<dd><span id="exact">${exact}</span> ${testnet ? TEST : NO_TEST}${PLAY_MONEY}</mark><dt>You get<dd>${mimeType && `${mimeType} · `}<code id="what">this URL</code>
+<dt>Paid to<dd><a class="mono" id="payee" href="${explorer.address.replace("{address}", payTo)}" title="${payTo}">${short}</a></dl>`;
+}
+
+function radio({ network, asset, amountAtomic }: PageOffer, index: number): Html {
+  const { displayName, testnet } = networkOf(network);
+  const amount = `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`;
   const box =
     index === 0
       ? html`<input type="radio" name="offer" checked>`
       : html`<input type="radio" name="offer">`;
-  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small>${exact} to <code>${payTo}</code></small></span></label>`;
+  return html`<label>${box}<span><b>${displayName}</b><small>${amount}${testnet && ", test network"}</small></span></label>`;
 }
 
-function priceOf({ amountAtomic, asset }: PageOffer): string {
-  return `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`;
+/** Dollars where the network's own stablecoin is paid. */
+function priceOf({ network, amountAtomic, asset }: PageOffer): string {
+  const amount = formatAmount(amountAtomic, asset.decimals);
+  if (asset.address !== networkOf(network).asset.address) return `${amount} ${asset.symbol}`;
+  const [whole = "", fraction = ""] = amount.split(".");
+  return `$${whole}${fraction && `.${fraction.padEnd(2, "0")}`}`;
 }
 
 function elsewhere(others: readonly PageOffer[]): string {
   const names = new Set(others.map(({ network }) => networkOf(network).displayName));
   return `Programs can pay on ${[...names].join(", ")}, too; this page cannot.`;
+}
+
+/** What an official client does with the URL, which the script puts in. */
+function snippet(all: readonly PageOffer[], version: X402Version): Html {
+  const evm = all.find(({ network }) => networkOf(network).kind === "evm");
+  if (evm === undefined) return html`<p>${PACKAGES[version]} of npm can pay this URL.</p>`;
+  const { head, pay } = version === X402_VERSION ? codeV1(evm) : CODE_V2;
+  return html`<p>${PACKAGES[version]} of npm can pay this URL:</p><pre>${head}
+${pay}
+const answer = await pay(<span id="url">"this URL"</span>);
+console.log(await answer.text());</pre>`;
+}
+
+const PACKAGES = {
+  [X402_VERSION]: "x402-fetch",
+  [X402_VERSION_2]: "@x402/fetch, with @x402/evm or @x402/svm,",
+};
+
+interface Code {
+  readonly head: string;
+  readonly pay: string;
+}
+
+const CODE_V2: Code = {
+  head: [
+    imported("wrapFetchWithPaymentFromConfig", "@x402/fetch"),
+    imported("ExactEvmScheme", "@x402/evm"),
+    imported("privateKeyToAccount", "viem/accounts"),
+  ].join(""),
+  pay: `const client = new ExactEvmScheme(privateKeyToAccount(process.env.KEY));
+const schemes = [{ network: "eip155:*", client }];
+const pay = wrapFetchWithPaymentFromConfig(fetch, { schemes });`,
+};
+
+function imported(names: string, from: string): string {
+  return `import { ${names} } from "${from}";\n`;
+}
+
+/** It pays nothing that is dearer than it is told. */
+function codeV1({ network, amountAtomic }: PageOffer): Code {
+  return {
+    head: imported("createSigner, wrapFetchWithPayment", "x402-fetch"),
+    pay: `const signer = await createSigner("${network}", process.env.KEY);
+const pay = wrapFetchWithPayment(fetch, signer, ${amountAtomic}n);`,
+  };
 }
 
 /** As much of the text as has that many bytes as HTML. */
@@ -210,17 +253,21 @@ function unlikeFirst(all: readonly Data[]): readonly Data[] {
 }
 
 /** What the script has to know of an offer: see `browser/offer.ts`. The URLs are public ones. */
-function dataOf({ network, asset, payTo, amountAtomic }: PageOffer, protocol: X402Version): Data {
+function dataOf(offer: PageOffer, protocol: X402Version): Data {
+  const { network, asset, payTo, amountAtomic } = offer;
   const about = networkOf(network);
   const common = {
     network: protocol === X402_VERSION ? network : caip2Of(network),
     name: about.displayName,
+    isTest: about.testnet,
     asset: asset.address,
     symbol: asset.symbol,
     decimals: asset.decimals,
     payTo,
     amount: String(amountAtomic),
+    price: priceOf(offer),
     explorer: about.explorer.tx,
+    account: about.explorer.address,
   };
   if (about.kind === "solana" || !("eip712" in asset)) {
     const cluster = about.testnet ? "solana:devnet" : "solana:mainnet";

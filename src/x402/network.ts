@@ -34,7 +34,14 @@ interface NetworkFacts {
     readonly symbol: string;
     readonly decimals: number;
   };
-  readonly explorer: { readonly name: string; readonly url: string; readonly tx: string };
+  readonly explorer: {
+    readonly name: string;
+    readonly url: string;
+    /** With `{hash}`. */
+    readonly tx: string;
+    /** With `{address}`. */
+    readonly address: string;
+  };
   /** Public endpoints, for who has none of their own; the first is the one to try. */
   readonly rpcUrls: readonly string[];
   /** Where each fact was read. */
@@ -95,7 +102,12 @@ const facts = {
   displayName: z.string(),
   testnet: z.boolean(),
   nativeCurrency: z.object({ name: z.string(), symbol: z.string(), decimals: z.int() }),
-  explorer: z.object({ name: z.string(), url: z.url(), tx: z.string().includes("{hash}") }),
+  explorer: z.object({
+    name: z.string(),
+    url: z.url(),
+    tx: z.string().includes("{hash}"),
+    address: z.string().includes("{address}"),
+  }),
   rpcUrls: z.array(z.url()).min(1),
   sources: z.array(z.string()),
 };

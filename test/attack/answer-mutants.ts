@@ -55,6 +55,22 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
     unit: "test/unit/http1/answer-reader.test.ts",
   },
   {
+    name: "proposes a folder that the seller names for what was bought",
+    cites: "H17",
+    file: "src/web/browser/file-name.ts",
+    find: `.replace(/^[^]*[/\\\\]/, "")`,
+    put: ``,
+    unit: "test/unit/web/file-name.test.ts",
+  },
+  {
+    name: "saves what was bought under a name that hides its end",
+    cites: "H17",
+    file: "src/web/browser/file-name.ts",
+    find: `/[\\p{C}<>:"|?*]/gu`,
+    put: `/[<>:"|?*]/gu`,
+    unit: "test/unit/web/file-name.test.ts",
+  },
+  {
     name: "keeps a connection with bytes behind a body that came after its head",
     cites: "H7",
     file: "src/http1/answer-reader.ts",

@@ -1,10 +1,16 @@
 /** What the page lets nobody do, and who can read it: hostile text, programs, screen readers, small screens. */
+import { once } from "node:events";
 import { mkdtemp } from "node:fs/promises";
+import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import axe from "axe-core";
+import { encode } from "uqr";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Browser, Page } from "playwright-core";
+import { MAX_PAGE_BYTES } from "../../src/web/paywall-page.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab } from "./chromium.ts";
 import { injectEvmWallet } from "./evm-wallet.ts";
 import { HOSTILE, openShop, type Shop } from "./stage.ts";
@@ -20,6 +26,10 @@ async function violations(page: Page): Promise<unknown> {
   return found.violations.map(({ id, nodes }: { id: string; nodes: { html: string }[] }) => {
     return { id, nodes: nodes.map(({ html }) => html) };
   });
+}
+
+async function hrefOf(page: Page, name: string): Promise<string | null> {
+  return page.getByRole("link", { name }).getAttribute("href");
 }
 
 describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
@@ -48,9 +58,11 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     const shown = HOSTILE.replace("\u2028", "").trim();
     expect(await page.getByRole("heading").innerText()).toContain(shown);
     expect(await page.locator("img, iframe, script:not([type])").count()).toBe(1);
-    expect(await page.title()).toBe("0.01 USDC · Payment required");
-    await page.locator("summary").click();
-    expect(await page.locator("pre").innerText()).toMatch(/^coinslot pay '[^']+'\S*$/);
+    expect(await page.title()).toBe("$0.01 · Payment required");
+    await page.getByText("Pay with a program").click();
+    // A string of JavaScript that is the URL, whatever is in that.
+    const written = /await pay\((.*)\);/.exec(await page.locator("pre").innerText())?.[1] ?? "";
+    expect(JSON.parse(written)).toBe(page.url());
     expect(tab.faults).toEqual([]);
     expect(tab.requested.every((url) => url.startsWith(shop.url))).toBe(true);
   });
@@ -81,7 +93,10 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     for (const rule of ["frame-ancestors", "base-uri", "form-action"]) {
       expect(policy).toContain(`${rule} 'none'`);
     }
-    expect([headers["cache-control"], headers["vary"]]).toEqual(["no-store", "Accept"]);
+    expect([headers["cache-control"], headers["vary"]]).toEqual([
+      "no-store",
+      "Accept, Accept-Encoding",
+    ]);
     await page.evaluate(`
       document.body.insertAdjacentHTML("beforeend", "<p style='color:red' onclick='x=1'>a</p>");
       document.head.append(Object.assign(document.createElement("script"), { text: "window.bad = 1" }));
@@ -104,7 +119,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
         page.screenshot({ path: join(pictures, `${name}-${colorScheme}.png`), fullPage: true });
       expect(await violations(page)).toEqual([]);
       await take("offer");
-      await page.locator("summary").click();
+      await page.getByText("Pay with a program").click();
       await page.getByRole("button", { name: /^Pay/ }).click();
       await page.getByRole("status").getByText("You declined").waitFor();
       expect(await violations(page)).toEqual([]);
@@ -129,7 +144,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     const { rpcUrl } = shop.chain;
     await injectEvmWallet(page, { account, rpcUrl, chainId: BASE_SEPOLIA });
     await page.goto(`${shop.url}/article`);
-    await page.locator("summary").click();
+    await page.getByText("Pay with a program").click();
     const width = (): Promise<unknown> => page.evaluate("document.documentElement.scrollWidth");
     expect(await width()).toBe(320);
     await page.screenshot({ path: join(pictures, "offer-320.png"), fullPage: true });
@@ -141,6 +156,67 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.screenshot({ path: join(pictures, "bought-wide.png") });
   });
 
+  it.each([
+    ["light", 800, "none"],
+    ["dark", 320, "none"],
+    ["light", 320, "right to left"],
+  ] as const)(
+    "leads to phones and wallets who has none, in %s on %i pixels, text from the seller: %s",
+    async (colorScheme, width, text) => {
+      await using tab = await openTab(browser, { colorScheme, width });
+      const { page } = tab;
+      await page.goto(`${shop.url}${text === "none" ? "/weather" : "/rtl"}?city=Oslo&days=3`);
+      const url = page.url();
+      const { host } = new URL(url);
+      expect(await hrefOf(page, "MetaMask")).toBe(
+        `https://link.metamask.io/dapp/${host}${url.slice(`http://${host}`.length)}`,
+      );
+      const encoded = encodeURIComponent(url);
+      expect(await hrefOf(page, "Coinbase Wallet")).toBe(
+        `https://go.cb-w.com/dapp?cb_url=${encoded}`,
+      );
+      expect(await hrefOf(page, "given away")).toBe("https://faucet.circle.com");
+      const drawn = await page
+        .getByRole("img", { name: "QR code" })
+        .locator("path")
+        .getAttribute("d");
+      const { data } = encode(url, { maskPattern: 0, border: 0 });
+      const squares = data.flatMap((row, y) =>
+        row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : "")),
+      );
+      expect(drawn).toBe(squares.join(""));
+      expect(await violations(page)).toEqual([]);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+      await page.getByRole("radio", { name: "Solana" }).check();
+      const origin = encodeURIComponent(new URL(url).origin);
+      expect(await hrefOf(page, "Phantom")).toBe(
+        `https://phantom.app/ul/browse/${encoded}?ref=${origin}`,
+      );
+      expect(tab.faults).toEqual([]);
+      expect(new Set(tab.requested.map((each) => new URL(each).origin))).toEqual(
+        new Set([shop.url]),
+      );
+    },
+  );
+
+  it("is sent compressed, and as it is to who takes nothing else", async () => {
+    const ask = async (accepted: string) => {
+      const headers = { Accept: "text/html", "Accept-Encoding": accepted };
+      const { hostname, port } = new URL(shop.url);
+      const asking = request({ hostname, port, path: "/weather", headers });
+      asking.end();
+      const [answer] = (await once(asking, "response")) as [IncomingMessage];
+      return { coding: answer.headers["content-encoding"], bytes: await buffer(answer) };
+    };
+    const plain = await ask("identity");
+    expect(plain.coding).toBeUndefined();
+    const [gzip, br] = [await ask("gzip, deflate"), await ask("gzip, deflate, br")];
+    expect([gzip.coding, br.coding]).toEqual(["gzip", "br"]);
+    expect(gunzipSync(gzip.bytes)).toEqual(plain.bytes);
+    expect(brotliDecompressSync(br.bytes)).toEqual(plain.bytes);
+    expect(gzip.bytes.length).toBeLessThanOrEqual(MAX_PAGE_BYTES);
+  });
+
   it("says without scripts what to do", async () => {
     await using tab = await openTab(browser, { hasScripts: false });
     const { page } = tab;
@@ -149,8 +225,8 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     for (const said of ["0.01 USDC", "Base Sepolia", "Solana devnet", "needs JavaScript"]) {
       expect(text).toContain(said);
     }
-    await page.locator("summary").click();
-    await page.getByText(/^coinslot pay 'http:\/\/127\.0\.0\.1:\d+\/weather'$/).waitFor();
+    await page.getByText("Pay with a program").click();
+    await page.getByText("wrapFetchWithPaymentFromConfig(fetch").waitFor();
     await page.getByRole("link", { name: "All that is sold here" }).waitFor();
     await page.screenshot({ path: join(pictures, "no-script.png"), fullPage: true });
   });

@@ -49,22 +49,24 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     const tab = await openTab(browser);
     const signed = await injectSolanaWallet(tab.page, { key: buyer, ...changes });
     await tab.page.goto(`${shop.url}/weather?by=solana`);
-    await tab.page.getByRole("radio", { name: /Solana devnet/ }).check();
     return { ...tab, signed };
   }
 
-  const payButton = { name: "Pay 0.01 USDC with Test Solana Wallet" };
+  const payButton = { name: "Pay $0.01 with Test Solana Wallet" };
   const PAID = { name: "Paid: here it is" };
 
   it("sells, and a reload shows the same again for the same transaction", async () => {
     await using tab = await open();
     const { page, signed } = tab;
+    // It is the second way to pay, and the first that somebody here can.
+    expect(await page.getByRole("radio").nth(1).isChecked()).toBe(true);
+    expect(await page.locator("#exact").innerText()).toBe("0.01 USDC on Solana devnet");
     await page.getByRole("button", payButton).click();
     await page.getByRole("heading", PAID).waitFor();
     const [transaction = ""] = signed;
     const read = readSolanaTransaction(transaction);
     expect(read.ok && read.value.payer).toBe(buyer.address);
-    const receipt = page.locator("#bought a").first();
+    const receipt = page.locator("#receipt a");
     expect(await receipt.getAttribute("href")).toMatch(
       /^https:\/\/explorer\.solana\.com\/tx\/[1-9A-HJ-NP-Za-km-z]{80,90}\?cluster=devnet$/,
     );
@@ -101,6 +103,7 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
 
   it("offers a wallet of another cluster nowhere", async () => {
     await using tab = await open({ chains: ["solana:mainnet"] });
+    await tab.page.getByRole("radio", { name: /Solana devnet/ }).check();
     await tab.page.getByText("No wallet for Solana devnet was found in this browser.").waitFor();
     expect(await tab.page.getByRole("button").count()).toBe(0);
   });

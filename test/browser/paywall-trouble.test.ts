@@ -155,14 +155,12 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     const { page, context } = tab;
     await page.getByRole("button", PAY).click();
     await page.getByRole("status").getByText("Sign the payment").waitFor();
-    let kept: string | null = null;
+    let isFirst = true;
     await context.route(/twice/, async (route) => {
       const { "payment-signature": payment } = route.request().headers();
-      if (payment !== undefined && kept === null) {
-        kept = await page.evaluate("JSON.stringify({ ...sessionStorage })");
-        const other = await context.newPage();
-        await other.addInitScript(`Object.assign(sessionStorage, ${kept})`);
-        await other.goto(page.url());
+      if (payment !== undefined && isFirst) {
+        isFirst = false;
+        await (await context.newPage()).goto(page.url());
       }
       await route.continue();
     });
@@ -171,6 +169,77 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     for (const each of context.pages()) await each.getByRole("heading", PAID).waitFor();
     expect(context.pages()).toHaveLength(2);
     expect(await paid()).toBe(PRICE);
+  });
+
+  it("brings what another tab has bought meanwhile, and signs nothing for it", async () => {
+    await using tab = await open("/weather?meanwhile");
+    const { page, context, wallet } = tab;
+    const other = await context.newPage();
+    const { account } = buyer;
+    const { rpcUrl } = shop.chain;
+    await injectEvmWallet(other, { account, rpcUrl, chainId: BASE_SEPOLIA });
+    await other.goto(page.url());
+    await other.getByRole("button", PAY).click();
+    await other.getByRole("heading", PAID).waitFor();
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(wallet.methods()).toEqual([]);
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it.each([404, 422])(
+    "offers to ask for something else with the same payment where the seller says %i",
+    async (code) => {
+      await using tab = await open(`/weather?place=nowhere-${code}`);
+      const { page, context } = tab;
+      const sent: (string | undefined)[] = [];
+      context.on("request", (request) => sent.push(request.headers()["payment-signature"]));
+      shop.failures.push(code);
+      await page.getByRole("button", PAY).click();
+      await page.getByRole("status").getByText("You have paid").waitFor();
+      const what = code === 404 ? "has nothing at this address" : "cannot use this request";
+      const told = `the seller's server ${what} (${code}). It says: <b>out of order</b>.`;
+      expect(await statusOf(page)).toContain(told);
+      const help = page.locator("#retry").getByRole("link", { name: "Ask the seller for help" });
+      expect(await help.getAttribute("href")).toBe("mailto:help@example.com");
+      expect(await page.getByRole("button", PAY).count()).toBe(0);
+      expect(await axeFindings(page)).toEqual([]);
+      await page.getByLabel("Query").fill(`place=somewhere-${code}`);
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/somewhere/);
+      // Whatever becomes of it there: it is the same payment, and no other is asked for.
+      const ended = page.getByRole("heading", PAID).or(page.getByText("Back to what was paid for"));
+      await ended.first().waitFor();
+      const payments = sent.filter((payment) => payment !== undefined);
+      expect(payments).toHaveLength(2);
+      expect(payments[1]).toBe(payments[0]);
+      expect(await page.getByRole("button", PAY).count()).toBe(0);
+      expect(await paid()).toBe(PRICE);
+    },
+  );
+
+  it("shows whom to ask where nothing more can be had for a payment, and never how to pay again", async () => {
+    await using tab = await open("/weather?exhausted");
+    const { page } = tab;
+    const error =
+      "invalid_transaction_state: paid in 0x1, and each attempt to deliver it has failed, " +
+      "those of the last day included; try again later, or ask the seller";
+    await page.route(/exhausted/, (route) => {
+      const isPayment = route.request().headers()["payment-signature"] !== undefined;
+      return isPayment ? route.fulfill({ status: 402, json: { error } }) : route.continue();
+    });
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("status").getByText("each attempt to deliver it has failed").waitFor();
+    await page.locator("#retry").getByRole("link", { name: "Ask the seller for help" }).waitFor();
+    expect(await page.getByRole("button", PAY).count()).toBe(0);
+    expect(await page.getByText(/again/i).allInnerTexts()).toEqual([
+      "Not delivered: paid in 0x1, and each attempt to deliver it has failed, those of the last day included; try again later, or ask the seller.",
+      "Try again with the same payment",
+    ]);
+    await page.reload();
+    await page.getByRole("button", AGAIN).waitFor();
+    await page.getByRole("button", { name: "Forget this payment" }).click();
+    await page.getByRole("button", PAY).waitFor();
   });
 
   it("charges once for a reload in the middle of the settlement", async () => {

@@ -1,4 +1,7 @@
 /** The page pays by version 2 of the protocol where that is spoken, and else by version 1: on real chains, in a real browser. */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Browser, Page, Request } from "playwright-core";
 import { PAYMENT_IDENTIFIER } from "../../src/x402/payment-identifier.ts";
@@ -13,6 +16,7 @@ import { MEMO, openShop, PRICE, type Shop } from "./stage.ts";
 // A browser and a gateway with a worker are started, for each of the settings.
 vi.setConfig({ hookTimeout: 120_000, testTimeout: 60_000 });
 
+const ROOT = join(import.meta.dirname, "../..");
 const BASE_SEPOLIA = 84_532;
 const PAY = { name: /^Pay .* with/ };
 const PAID = { name: "Paid: here it is" };
@@ -163,13 +167,26 @@ describe.skipIf(!hasChromium).each([
       success: true,
       network,
       payer: buyer.address,
-      transaction: await page.locator("#bought a").first().innerText(),
+      transaction: await page.locator("#receipt a").innerText(),
     });
     expect(tab.faults).toEqual([]);
   });
 
   // With both it is the page of version 2.
   if (protocol === "") return;
+
+  it("shows a program of an official client that buys", async () => {
+    const buyer = await shop.shopper();
+    await using tab = await openTab(browser);
+    await tab.page.goto(`${shop.url}/weather?city=Oslo`);
+    await tab.page.getByText("Pay with a program").click();
+    const program = await tab.page.locator("pre").innerText();
+    const options = { cwd: ROOT, env: { ...process.env, KEY: buyer.privateKey } };
+    const args = ["--input-type=module", "--eval", program];
+    const { stdout } = await promisify(execFile)(process.execPath, args, options);
+    expect(JSON.parse(stdout)).toEqual({ url: "/weather?city=Oslo", degrees: 21 });
+    expect(await shop.chain.balanceOf(buyer.address)).toBe(PURSE - PRICE);
+  });
 
   it("sells on Solana, and writes the seller's memo where a payment has one", async () => {
     const before = await inUsdc(shop.solanaPayee);

@@ -5,6 +5,7 @@ import { present, sign } from "../support/buyer.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab, type Tab } from "./chromium.ts";
 import { injectEvmWallet, type EvmWallet, type EvmWalletOptions } from "./evm-wallet.ts";
+import { axeFindings } from "./page-checks.ts";
 import { openShop, PRICE, type Shop } from "./stage.ts";
 
 // A browser and a gateway with workers are started.
@@ -62,18 +63,25 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
   it("says what is sold, at what price and where, and sells it", async () => {
     await using tab = await open("/weather?city=Berlin");
     const { page, wallet } = tab;
-    expect(await page.title()).toBe("0.01 USDC · Payment required");
+    expect(await page.title()).toBe("$0.01 · Payment required");
     const text = await page.getByRole("main").innerText();
-    for (const said of ["Current weather in Berlin", "0.01 USDC", "Base Sepolia", shop.payee]) {
+    const { host } = new URL(shop.url);
+    const asked = "text/csv · GET /weather?city=Berlin";
+    const exact = "0.01 USDC on Base Sepolia test network, play money";
+    for (const said of ["Weather Inc", host, "Current weather in Berlin", "$0.01", exact, asked]) {
       expect(text).toContain(said);
     }
-    await page.getByRole("button", { name: "Pay 0.01 USDC with Test Wallet" }).click();
+    const payee = page.locator("#payee");
+    const { payee: to } = shop;
+    expect(await payee.innerText()).toBe(`${to.slice(0, 6)}…${to.slice(-4)}`);
+    expect(await payee.getAttribute("href")).toBe(`https://sepolia.basescan.org/address/${to}`);
+    await page.getByRole("button", { name: "Pay $0.01 with Test Wallet" }).click();
     await page.getByRole("heading", PAID).waitFor();
 
     expect(await page.locator("#bought pre").innerText()).toContain(
       '"url": "/weather?city=Berlin"',
     );
-    const receipt = page.locator("#bought a").first();
+    const receipt = page.locator("#receipt a");
     expect(await receipt.getAttribute("href")).toMatch(
       /^https:\/\/sepolia\.basescan\.org\/tx\/0x[\da-f]{64}$/,
     );
@@ -148,6 +156,8 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     const said = "holds too little: 0 USDC on Base Sepolia, and this costs 0.01 USDC. Nothing was";
     await tab.page.getByRole("status").getByText(said).waitFor();
     expect(tab.wallet.methods()).not.toContain("eth_signTypedData_v4");
+    const faucet = tab.page.locator("#retry").getByRole("link", { name: "given away" });
+    expect(await faucet.getAttribute("href")).toBe("https://faucet.circle.com");
   });
 
   it("sends no signature that came too late", async () => {
@@ -175,7 +185,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(await paid()).toBe(0n);
 
     await page.reload();
-    await page.getByRole("button", { name: "Pay 0.02 USDC" }).click();
+    await page.getByRole("button", { name: "Pay $0.02" }).click();
     await page.getByRole("heading", PAID).waitFor();
     expect(await paid()).toBe(2n * PRICE);
     await shop.reprice("$0.01");
@@ -261,11 +271,12 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.addInitScript(`sessionStorage.setItem("${name}", ${JSON.stringify(kept)})`);
     shop.failures.push(400);
     await page.goto(url);
-    const said = "You have paid, but the seller's server answered with an error (400).";
+    const said =
+      "You have paid, but the seller's server cannot use this request (400). It says: <b>out of order</b>.";
     await page.getByRole("status").getByText(said).waitFor();
     await page.getByRole("button", { name: "Try again with the same payment" }).click();
     await page.getByRole("heading", PAID).waitFor();
-    expect(await page.locator("#bought").innerText()).toContain("transaction 0x");
+    expect(await page.locator("#bought").innerText()).toMatch(/Transaction\s+0x/);
     expect(await paid()).toBe(PRICE);
   });
 
@@ -302,9 +313,117 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect((await saving).suggestedFilename()).toMatch(/^archive/);
   });
 
+  it("shows where a purchase is, and a stream as it comes", async () => {
+    const deciding = Promise.withResolvers<void>();
+    const settling = Promise.withResolvers<void>();
+    await using tab = await open("/stream", { thinks: () => deciding.promise });
+    const { page } = tab;
+    await page.route(/stream/, async (route) => {
+      if (route.request().headers()["payment-signature"] !== undefined) await settling.promise;
+      await route.continue();
+    });
+    const now = page.locator("[aria-current=step]");
+    await page.getByRole("button", payButton).click();
+    await now.getByText("Sign in your wallet").waitFor();
+    deciding.resolve();
+    await now.getByText("Pay on chain").waitFor();
+    settling.resolve();
+    await now.getByText("Delivery").waitFor();
+    await page.locator("#bought pre").getByText("data: first").waitFor();
+    // What would be a second payment is offered nowhere meanwhile.
+    expect(await page.getByText("Pay with a p").filter({ visible: true }).count()).toBe(0);
+    await page.getByRole("button", { name: "Stop here" }).waitFor();
+    expect(await page.getByRole("heading", PAID).count()).toBe(0);
+    expect(await axeFindings(page)).toEqual([]);
+    shop.goOn();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await page.locator("#bought pre").innerText()).toContain("data: last");
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("saves what was bought under the seller's name for it, without its folder", async () => {
+    await using tab = await open("/export");
+    await tab.page.getByRole("button", payButton).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    const saving = tab.page.waitForEvent("download");
+    await tab.page.getByRole("link", { name: "Save what was bought" }).click();
+    expect((await saving).suggestedFilename()).toBe("bücher.csv");
+  });
+
+  it("shows what was bought in another tab of the browser, and a receipt that can be printed", async () => {
+    await using tab = await open("/weather?other-tab");
+    const { page, context, wallet } = tab;
+    await page.getByRole("button", payButton).click();
+    await page.getByRole("heading", PAID).waitFor();
+    await page.close();
+    const other = await context.newPage();
+    await other.goto(`${shop.url}/weather?other-tab`);
+    await other.getByRole("heading", PAID).waitFor();
+    expect(await other.locator("#bought pre").innerText()).toContain("other-tab");
+    expect(wallet.methods().filter((name) => name === "eth_signTypedData_v4")).toHaveLength(1);
+    expect(await paid()).toBe(PRICE);
+
+    const receipt = await other.locator("#receipt dl").innerText();
+    const { host } = new URL(shop.url);
+    const year = String(new Date().getFullYear());
+    const amount = "$0.01: 0.01 USDC on Base Sepolia (test network, play money)";
+    const item = "Current weather in Berlin";
+    for (const said of [`Weather Inc · ${host}`, item, other.url(), year, amount, buyer.address]) {
+      expect(receipt).toContain(said);
+    }
+    expect(receipt).toMatch(/Transaction\s+0x[\da-f]{64}$/);
+    await other.evaluate("window.print = () => (window.isPrinted = true)");
+    await other.getByRole("button", { name: "Print" }).click();
+    expect(await other.evaluate("window.isPrinted")).toBe(true);
+    await other.emulateMedia({ media: "print" });
+    expect(await other.locator("#receipt dl").isVisible()).toBe(true);
+    for (const hidden of ["#bought pre", "#receipt button"]) {
+      expect(await other.locator(hidden).isVisible(), hidden).toBe(false);
+    }
+
+    // Later nothing is to be had for it any more, and the receipt is still there.
+    await other.evaluate(`(() => {
+      const name = "coinslot /weather?other-tab";
+      const kept = JSON.parse(localStorage.getItem(name));
+      localStorage.setItem(name, JSON.stringify({ ...kept, soldMs: kept.soldMs - 601_000 }));
+    })()`);
+    await other.emulateMedia({ media: "screen" });
+    await other.reload();
+    await other.getByText("You paid for this on").click();
+    expect(await other.locator("#receipt dl").innerText()).toContain(amount);
+    expect(await other.getByRole("heading", PAID).count()).toBe(0);
+  });
+
+  it("keeps the newest of many payments, and those that are open before those that have bought", async () => {
+    await using tab = await open("/weather?many");
+    const { page } = tab;
+    await page.evaluate(`(() => {
+      const day = 86_400_000;
+      const put = (name, soldMs, age) => localStorage.setItem("coinslot /" + name,
+        JSON.stringify({ header: "x", offer: 0, soldMs, keptMs: Date.now() - age }));
+      for (let index = 0; index < 120; index += 1) put("sold" + index, 1, (1 + index) * 60_000);
+      put("open", 0, 29 * day);
+      put("old", 0, 31 * day);
+      localStorage.setItem("coinslot /spoilt", "{");
+      localStorage.setItem("of the shop", "");
+    })()`);
+    await page.getByRole("button", payButton).click();
+    await page.getByRole("heading", PAID).waitFor();
+    const names = Object(await page.evaluate("Object.keys(localStorage)"));
+    expect(names).toHaveLength(101);
+    for (const name of ["coinslot /weather?many", "coinslot /open", "of the shop"]) {
+      expect(names).toContain(name);
+    }
+    expect(names).toContain("coinslot /sold0");
+    expect(names).not.toContain("coinslot /old");
+    expect(names).not.toContain("coinslot /sold119");
+  });
+
   it("is used with the keyboard alone", async () => {
     await using tab = await open("/weather?keys");
     const { page } = tab;
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.id")).toBe("payee");
     await page.keyboard.press("Tab");
     expect(await page.evaluate("document.activeElement.name")).toBe("offer");
     await page.keyboard.press("ArrowDown");

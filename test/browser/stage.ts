@@ -2,6 +2,7 @@
  * A shop for people with browsers: the gateway as a process of its own, a local EVM chain, a local Solana,
  * and a backend that sells one thing of each kind.
  */
+import { EventEmitter } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { richBuyer } from "../support/buyer.ts";
@@ -57,6 +58,8 @@ export interface Shop {
   readonly sold: readonly string[];
   /** Statuses that the backend gives next, in place of what it has. */
   readonly failures: number[];
+  /** What is sold at `/stream` has a second part, and an end, only after this. */
+  readonly goOn: () => void;
   readonly shopper: () => Promise<FreshAccount>;
   readonly solanaShopper: () => Promise<SolanaKey>;
   /** Sells `/weather` at that price from here on. */
@@ -83,7 +86,8 @@ export async function openShop({ workers, more = "" }: ShopOptions): Promise<Sho
 
   const sold: string[] = [];
   const failures: number[] = [];
-  const backend = createServer(backendOf(sold, failures));
+  const streams = new EventEmitter();
+  const backend = createServer(backendOf(sold, failures, streams));
   const { port } = await listen(backend, { host: "127.0.0.1", port: 0 });
   closing.defer(() => drain(backend, AbortSignal.timeout(1_000)));
   const site = closing.use(await Site.create());
@@ -108,6 +112,7 @@ export async function openShop({ workers, more = "" }: ShopOptions): Promise<Sho
     solanaPayee,
     sold,
     failures,
+    goOn: () => void streams.emit("on"),
     shopper: () => richBuyer(chain),
     async solanaShopper() {
       const key = freshSolanaKey();
@@ -143,16 +148,21 @@ facilitator:
       base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:EVM_KEY] }
       solana-devnet: { rpc: ["${solana.rpcUrl}"], signers: [env:SOLANA_KEY] }
 unmatched: deny
+support: help@example.com
+paywall: { brand: Weather Inc }
 ${more}
 logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }
 routes:
-  GET /weather: { price: ${price}, description: Current weather in Berlin }
+  GET /weather: { price: ${price}, description: Current weather in Berlin, mimeType: text/csv }
   GET /article: { price: $0.01, description: An article }
   GET /picture: { price: $0.01, description: A picture }
   GET /archive: { price: $0.01, description: An archive }
   GET /drawing: { price: $0.01, description: A drawing }
   GET /letter: { price: $0.01, description: A letter }
   GET /notes: { price: $0.01, description: Notes }
+  GET /rtl: { price: $0.01, description: "حالة الطقس الحالية في أي مدينة في العالم" }
+  GET /stream: { price: $0.01, description: What happens }
+  GET /export: { price: $0.01, description: An export }
   GET /unnamed: { price: $0.01, description: Something }
   GET /moved/here: { price: $0.01, description: Something that has moved }
   GET /moved/away: { price: $0.01, description: Something that is kept elsewhere }
@@ -198,7 +208,11 @@ const MOVED: Readonly<Record<string, string>> = {
   "/moved/sold": "/weather",
 };
 
-function backendOf(sold: string[], failures: number[]): RequestListener {
+/** Its name has a folder that it must not go to, and a character that hides its end. */
+const EXPORT_NAME =
+  "attachment; filename*=UTF-8''..%2Fb%C3%BCcher%E2%80%AE.csv; filename=\"books.csv\"";
+
+function backendOf(sold: string[], failures: number[], streams: EventEmitter): RequestListener {
   return ({ url = "" }, response) => {
     const path = url.replace(/\?.*/, "");
     const isSold = !/^\/(?:health|pixel|style)/.test(path);
@@ -213,6 +227,17 @@ function backendOf(sold: string[], failures: number[]): RequestListener {
     if (moved !== undefined) {
       response.writeHead(302, { Location: moved });
       response.end();
+      return;
+    }
+    if (path === "/stream") {
+      response.writeHead(200, { "Content-Type": "text/event-stream" });
+      response.write("data: first\n\n");
+      streams.once("on", () => response.end("data: last\n\n"));
+      return;
+    }
+    if (path === "/export") {
+      response.writeHead(200, { "Content-Type": "text/csv", "Content-Disposition": EXPORT_NAME });
+      response.end("title\n");
       return;
     }
     const [type, body] = GOODS[path] ?? ["application/json", JSON.stringify({ url, degrees: 21 })];

@@ -1,49 +1,76 @@
 /**
  * What a person is shown who opens a priced URL in a browser, and how such a request is told from those of
- * programs. How the page looks is decided elsewhere (`PageWriter`); here it is written once for each route,
- * and again only when something else is asked for.
+ * programs. How the page looks is decided elsewhere (`PageWriter`); here it is written, and compressed, once for each
+ * route, and again only when something else is asked for.
  */
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { codingFor, type ContentCoding } from "../../http/content-coding.ts";
 import type { Answer } from "../answers.ts";
 import type { InboundRequest } from "../message/inbound.ts";
 import type { Offer, Offers } from "../../payments/sale/offers.ts";
 
-/** A page without the URL that it is for. */
 export interface Page {
   /** Raw header lines, without those on the body. */
   readonly lines: readonly string[];
-  /** HTML; `resource` is the absolute URL that is asked for. */
-  readonly body: (resource: string) => string;
+  /** HTML, the same for every URL of the route. */
+  readonly body: string;
 }
 
 /** Writes a route's page; `offered` is what can be paid now, never empty. */
 export type PageWriter = (offered: readonly Offer[]) => Page;
 
 const HTML = "text/html; charset=utf-8";
+/** A page is compressed while others wait: this takes two milliseconds, and the best that there is a hundred. */
+const BROTLI_QUALITY = 6;
+/** Of what brotli looks back at, as a power of two: a page has less than 64 KiB. */
+const BROTLI_WINDOW = 16;
+
+interface Written {
+  readonly revision: number;
+  readonly page: Page;
+  /** As they are asked for. */
+  readonly coded: Map<ContentCoding, Uint8Array>;
+}
 
 export class OfferPage {
   readonly #offers: Offers;
   readonly #write: PageWriter;
-  #written: { readonly revision: number; readonly page: Page } | undefined;
+  #written: Written | undefined;
 
   constructor(offers: Offers, write: PageWriter) {
     this.#offers = offers;
     this.#write = write;
   }
 
-  /** The 402 answer for one URL. `lines`: raw header lines that it has besides. */
-  answer(resource: string, lines: readonly string[]): Answer {
-    const page = this.#current();
-    const all = [...lines, ...page.lines];
-    return { status: 402, lines: all, body: page.body(resource), type: HTML };
+  /** The 402 answer. `lines`: raw header lines that it has besides; `accepted`: Accept-Encoding of who asks. */
+  answer(lines: readonly string[], accepted: string | undefined): Answer {
+    const { page, coded } = this.#current();
+    const { body } = page;
+    const answer = { status: 402, lines: [...lines, ...page.lines], body, type: HTML };
+    const coding = codingFor(accepted);
+    if (coding === null) return answer;
+    let bytes = coded.get(coding);
+    if (bytes === undefined) coded.set(coding, (bytes = compressed(body, coding)));
+    return { ...answer, lines: [...answer.lines, "Content-Encoding", coding], bytes };
   }
 
-  #current(): Page {
+  #current(): Written {
     const { revision } = this.#offers;
     if (this.#written?.revision !== revision) {
-      this.#written = { revision, page: this.#write(this.#offers.accepts("")) };
+      const page = this.#write(this.#offers.accepts(""));
+      this.#written = { revision, page, coded: new Map() };
     }
-    return this.#written.page;
+    return this.#written;
   }
+}
+
+function compressed(body: string, coding: ContentCoding): Uint8Array {
+  if (coding === "gzip") return gzipSync(body, { level: constants.Z_BEST_COMPRESSION });
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY,
+    [constants.BROTLI_PARAM_LGWIN]: BROTLI_WINDOW,
+  };
+  return brotliCompressSync(body, { params });
 }
 
 /** What Java's own client says without being asked: it is no browser, and never shows a page. */

@@ -1,5 +1,5 @@
 /** Wallets of EVM networks: EIP-6963 and, where none is announced, `window.ethereum` (EIP-1193). */
-import { amountText, isEvm, NotPaid, type EvmOffer } from "./offer.ts";
+import { amountText, isEvm, NotPaid, TooPoor, type EvmOffer } from "./offer.ts";
 import { randomHex } from "./protocol.ts";
 import { askTerms } from "./terms.ts";
 import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
@@ -113,7 +113,7 @@ async function requireBalance(provider: Provider, offer: EvmOffer, from: string)
   const owned = BigInt(answer);
   const price = BigInt(offer.amount);
   if (owned >= price) return;
-  throw new NotPaid(
+  throw new TooPoor(
     `The account holds too little: ${amountText(owned, offer)} on ${offer.name}, and this costs ${amountText(price, offer)}.`,
   );
 }

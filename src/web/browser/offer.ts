@@ -4,14 +4,20 @@ interface CommonOffer {
   /** As the version that the page pays by has it. */
   readonly network: string;
   readonly name: string;
+  /** Of a network whose tokens are worth nothing. */
+  readonly isTest: boolean;
   readonly asset: string;
   readonly symbol: string;
   readonly decimals: number;
   readonly payTo: string;
   /** Atomic units. */
   readonly amount: string;
+  /** For people: `$0.01` of what is worth dollars, else `0.01 TOKEN`. */
+  readonly price: string;
   /** URL of a transaction's page, with `{hash}`. */
   readonly explorer: string;
+  /** URL of an account's page, with `{address}`. */
+  readonly account: string;
   /** 0 where it is no EVM network. */
   readonly chainId: number;
 }
@@ -55,6 +61,11 @@ export function amountText(units: bigint, { decimals, symbol }: PayableOffer): s
   return `${digits.slice(0, split)}${fraction && `.${fraction}`} ${symbol}`;
 }
 
+/** `0.01 USDC on Base`, exact. */
+export function exactPrice(offer: PayableOffer): string {
+  return `${amountText(BigInt(offer.amount), offer)} on ${offer.name}`;
+}
+
 /** Text of others as a sentence: without the code that is for programs, and with an end. */
 export function ended(text: string): string {
   return text.replace(/^\w+_\w+: /, "").replace(/[^.!?]$/, "$&.");
@@ -62,3 +73,6 @@ export function ended(text: string): string {
 
 /** What went wrong before anything was paid, as a sentence for the buyer. */
 export class NotPaid extends Error {}
+
+/** The account holds too little. */
+export class TooPoor extends NotPaid {}

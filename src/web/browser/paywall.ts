@@ -4,28 +4,32 @@
  */
 import { showAnswer } from "./bought.ts";
 import { button, byId, link, make } from "./element.ts";
+import { otherWays } from "./elsewhere.ts";
 import { findEvmWallets } from "./evm.ts";
-import { keep, recall, type KeptInBrowser } from "./kept.ts";
+import { drop, forget, keep, move, recall, type KeptInBrowser } from "./kept.ts";
 import {
   allOffers,
-  amountText,
   ended,
+  exactPrice,
   NotPaid,
+  TooPoor,
   type PayableOffer,
   type PageData,
 } from "./offer.ts";
 import { base64, PAYMENT_HEADER, readHeader } from "./protocol.ts";
+import { receiptOf } from "./receipt.ts";
 import { findSolanaWallets } from "./solana.ts";
 import type { Wallet } from "./wallet.ts";
 
 interface Receipt {
   readonly success?: boolean;
   readonly transaction?: string;
+  readonly payer?: string;
 }
 
 const UNCHARGED = "Nothing was charged.";
 const UNCHARGED_AGAIN = "Nothing more was charged.";
-const NO_WALLET = "Install one and reload, or pay from a terminal.";
+const NO_WALLET = "Install one and reload, or pay with a phone.";
 const UNKNOWN =
   "It is not known yet whether the payment went through. Do not pay again: send the same payment once more.";
 const TRY_AGAIN = "Try again: nothing is charged twice.";
@@ -37,18 +41,30 @@ const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
 const WAS_TAKEN = /used|paid in/;
 /** What is owed goes to its payer, who proves himself by a signature that is not charged. */
-const OWED = /sign a new payment/;
+const OWED = /sign a new payment: it /;
+/** It was paid, and nobody but the seller can help now. */
+const LOST = /ask the seller/;
 const ACCEPT = "text/html,*/*;q=.8";
+/** Longest path that is shown, and what of an answer's own words is repeated, characters. */
+const MAX_SHOWN = 300;
 
 const main = byId("main");
 const form = byId("form") as HTMLFieldSetElement;
 const places = byId("wallets");
+const phone = byId("phone") as HTMLDetailsElement;
+/** Other ways to pay. */
+const more = byId("more");
+const steps = byId("steps");
 const status = byId("status");
 const retry = byId("retry");
 const bought = byId("bought");
+const host = byId("host");
 const data: PageData = JSON.parse(byId("offers").textContent);
 const offers = allOffers(data);
+const boxes = [...document.querySelectorAll("input")];
 const wallets = new Map<unknown, Wallet>();
+/** What the page itself has marked. */
+let preset = 0;
 
 function say(text: string, isBad = false): void {
   status.textContent = text;
@@ -56,34 +72,89 @@ function say(text: string, isBad = false): void {
   if (isBad) status.focus();
 }
 
-function priceOf(offer: PayableOffer): string {
-  return amountText(BigInt(offer.amount), offer);
+/** Shows where a purchase is: at signing, paying or delivery, from 0; -1: nowhere. */
+function step(now: number): void {
+  steps.hidden = now < 0;
+  for (const [index, each] of [...steps.children].entries()) {
+    each.className = index < now ? "done" : "";
+    if (index === now) each.setAttribute("aria-current", "step");
+    else each.removeAttribute("aria-current");
+  }
 }
 
-/** One button for each wallet that can pay the chosen offer. */
+function marked(): number {
+  return boxes.findIndex(({ checked }) => checked);
+}
+
+/** The first offer that somebody here can pay is marked, as long as the buyer has marked no other. */
+function preselect(): void {
+  const able = offers.findIndex((offer) => canPay(offer).length > 0);
+  const box = boxes[able];
+  if (!box || marked() !== preset) return;
+  preset = able;
+  box.checked = true;
+}
+
+function canPay(offer: PayableOffer): readonly Wallet[] {
+  return [...wallets.values()].filter((wallet) => wallet.canPay(offer));
+}
+
+/** Tells of the chosen offer, with one button for each wallet that can pay it. */
 function offerWallets(): void {
-  const chosen = [...document.querySelectorAll("input")].findIndex(({ checked }) => checked);
-  const offer = offers[chosen];
+  const offer = offers[marked()];
   if (!offer) return;
-  const able = [...wallets.values()].filter((wallet) => wallet.canPay(offer));
+  const { price, payTo, account, isTest, name } = offer;
+  byId("price").textContent = price;
+  byId("exact").textContent = exactPrice(offer);
+  byId("test").hidden = !isTest;
+  const payee = byId("payee") as HTMLAnchorElement;
+  payee.textContent = `${payTo.slice(0, 6)}…${payTo.slice(-4)}`;
+  payee.title = payTo;
+  payee.href = account.replace("{address}", payTo);
+  const able = canPay(offer);
   places.replaceChildren(
     ...(able.length > 0
       ? able.map((wallet) =>
-          button(`Pay ${priceOf(offer)} with ${wallet.name}`, () => pay(wallet, chosen, offer)),
+          button(`Pay ${price} with ${wallet.name}`, () => void pay(wallet, offer)),
         )
-      : [make("p", `No wallet for ${offer.name} was found in this browser. ${NO_WALLET}`)]),
+      : [make("p", `No wallet for ${name} was found in this browser. ${NO_WALLET}`)]),
   );
+  phone.hidden = false;
+  phone.open = able.length === 0;
+  showWays();
 }
 
-async function pay(wallet: Wallet, chosen: number, offer: PayableOffer): Promise<void> {
+function showWays(): void {
+  const offer = offers[marked()];
+  if (offer && phone.open) byId("ways").replaceChildren(...otherWays(offer));
+}
+
+async function pay(wallet: Wallet, offer: PayableOffer): Promise<void> {
   form.disabled = true;
-  const payment = await wallet.sign(offer, say).catch((cause: unknown) => {
+  retry.replaceChildren();
+  step(0);
+  // Another tab may have paid meanwhile: of two payments of one browser only one is ever sent.
+  const payment = presentable() ?? (await signed(wallet, offer));
+  if (payment) await present(presentable() ?? payment);
+}
+
+function presentable(): KeptInBrowser | null {
+  const kept = recall();
+  return kept?.header ? kept : null;
+}
+
+/** Null: it is not, and why has been said. */
+async function signed(wallet: Wallet, offer: PayableOffer): Promise<KeptInBrowser | null> {
+  try {
+    const payment = await wallet.sign(offer, say);
+    // Of what the shop says, and is repeated here, not all has to be ASCII.
+    const header = base64(new TextEncoder().encode(JSON.stringify(payment)));
+    return { name: PAYMENT_HEADER, header, offer, soldMs: 0 };
+  } catch (cause) {
     refuse(`${reasonOf(cause)} ${UNCHARGED}`);
-  });
-  if (!payment) return;
-  // Of what the shop says, and is repeated here, not all has to be ASCII.
-  const header = base64(new TextEncoder().encode(JSON.stringify(payment)));
-  await present({ name: PAYMENT_HEADER, header, offer: chosen, soldMs: 0 });
+    if (cause instanceof TooPoor) retry.append(...otherWays(offer, true));
+    return null;
+  }
 }
 
 /** Why nothing was signed, as a sentence. */
@@ -95,28 +166,32 @@ function reasonOf(cause: unknown): string {
 }
 
 /** Back to where a payment can be signed. */
-function refuse(text: string): void {
-  keep(null);
-  form.disabled = form.hidden = false;
+function refuse(text: string, kept?: KeptInBrowser): void {
+  if (kept) forget(kept);
+  form.disabled = form.hidden = more.hidden = false;
+  step(-1);
   say(text, true);
 }
 
 /** Nothing can be signed until it is known what became of this payment. */
-function holdOn(kept: KeptInBrowser, text: string, proof: Node | string = ""): void {
+function holdOn(kept: KeptInBrowser, text: string, ...more: readonly (Node | string)[]): void {
   const again = button("Try again with the same payment", () => present(kept));
-  retry.replaceChildren(again, proof);
+  retry.replaceChildren(again, ...more, proofOf(kept));
+  step(-1);
   say(text, true);
 }
 
-async function present(kept: KeptInBrowser): Promise<void> {
-  keep(kept);
-  form.hidden = true;
+async function present(sent: KeptInBrowser): Promise<void> {
+  keep(sent);
+  form.hidden = more.hidden = true;
   retry.replaceChildren();
-  say(kept.soldMs ? "You have paid: asking for it again." : "Paying. This can take a few seconds.");
-  const headers = { Accept: ACCEPT, [kept.name ?? "X-PAYMENT"]: kept.header };
+  step(1);
+  say(sent.soldMs ? "You have paid: asking for it again." : "Paying. This can take a few seconds.");
+  const headers = { Accept: ACCEPT, [sent.name ?? "X-PAYMENT"]: sent.header };
   // The empty URL is this page's own.
   const ask = (redirect: RequestRedirect): Promise<Response> =>
     fetch("", { headers, cache: "no-store", redirect });
+  let kept = sent;
   try {
     // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
     const response = await ask("follow").catch(() => ask("manual"));
@@ -125,37 +200,78 @@ async function present(kept: KeptInBrowser): Promise<void> {
     const receipt = (
       IS_V2 ? (told ?? readHeader(response, "PAYMENT-RESPONSE")) : told
     ) as Receipt | null;
+    kept = withReceipt(sent, receipt);
     const isElsewhere = response.redirected && !response.ok;
-    if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE);
-    else if (response.ok) await deliver(kept, response, receipt);
-    else await explain(kept, response, receipt);
+    if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE, help());
+    else if (response.ok)
+      await deliver((kept = { ...kept, soldMs: kept.soldMs || Date.now() }), response);
+    else await explain(kept, response, receipt?.success);
   } catch {
-    holdOn(kept, `The connection was lost. ${UNKNOWN}`);
+    const said = kept.soldMs ? `You have paid. ${TRY_AGAIN}` : UNKNOWN;
+    holdOn(kept, `The connection was lost. ${said}`);
   }
+}
+
+function withReceipt(kept: KeptInBrowser, receipt: Receipt | null): KeptInBrowser {
+  const { success, transaction, payer = "" } = receipt ?? {};
+  if (!success || !transaction) return kept;
+  const seller = byId("seller").textContent;
+  const item = byId("item").textContent;
+  return { ...kept, receipt: { seller, item, url: location.href, transaction, payer } };
 }
 
 /** Every answer but the one that was paid for. */
 async function explain(
   kept: KeptInBrowser,
   response: Response,
-  receipt: Receipt | null,
+  isPaid: boolean | undefined,
 ): Promise<void> {
   const { status: code } = response;
   const body = await response.json().catch(() => null);
   const error = String(body?.error ?? "");
+  const isRefusal = (code === 402 || code === 400) && /: /.test(error);
+  if (isPaid) keep(kept);
   if (OWED.test(error)) {
-    refuse(`Not delivered: ${ended(error.split(";")[0] ?? "")} ${SIGN_AGAIN}`);
-  } else if (receipt?.success) {
-    const said = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
-    holdOn(kept, said, proofOf(kept, receipt));
-  } else if ((code === 402 || code === 400) && /: /.test(error)) {
+    refuse(`Not delivered: ${ended(error.split(";")[0] ?? "")} ${SIGN_AGAIN}`, kept);
+  } else if (isPaid && code >= 400 && code < 500) {
+    const what = code === 404 ? "has nothing at this address" : "cannot use this request";
+    const own = said(body);
+    const words = `You have paid, but the seller's server ${what} (${code}). ${own && `It says: ${ended(own)} `}Ask for something else with the same payment: nothing is charged twice.`;
+    holdOn(kept, words, otherQuery(kept), help());
+  } else if (isPaid) {
+    const words = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
+    holdOn(kept, words, help());
+  } else if (LOST.test(error)) {
+    holdOn(kept, `Not delivered: ${ended(error)}`, help(), startAnew("Forget this payment", kept));
+  } else if (isRefusal && kept.from !== undefined) {
+    // It was signed for another query, and is kept there.
+    drop(location.search);
+    step(-1);
+    say(`${meaningOf(error)} ${UNCHARGED_AGAIN}`, true);
+    const back = location.pathname + kept.from;
+    retry.replaceChildren(link("Back to what was paid for", back), help());
+  } else if (isRefusal) {
     // A refusal has a code. Without one nobody has looked at the payment: its version is spoken no more.
-    refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`);
+    refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`, kept);
+    if (/funds/.test(error)) retry.replaceChildren(...poor(kept));
+    if (code === 400) retry.replaceChildren(otherQuery(null));
   } else if (error.includes("unexpected_settle_error")) {
     holdOn(kept, UNKNOWN);
   } else {
     holdOn(kept, `Not yet: ${ended(error || `${code}`)} ${LATER}`);
   }
+}
+
+function poor(kept: KeptInBrowser): readonly Node[] {
+  const offer = offerOf(kept);
+  return offer ? otherWays(offer, true) : [];
+}
+
+/** What a backend says of an error, in the members that most use for that. */
+function said(body: unknown): string {
+  const { error, message, detail } = Object(body);
+  const own = [error, message, detail, error?.message].find((each) => typeof each === "string");
+  return own?.slice(0, MAX_SHOWN) ?? "";
 }
 
 function meaningOf(error: string): string {
@@ -164,52 +280,89 @@ function meaningOf(error: string): string {
   return `The payment was not accepted: ${ended(error)}`;
 }
 
-async function deliver(
-  kept: KeptInBrowser,
-  response: Response,
-  receipt: Receipt | null,
-): Promise<void> {
-  const shown = await showAnswer(response);
-  keep({ ...kept, soldMs: kept.soldMs || Date.now() });
+/** Asks the same path for something else. `kept`: with that payment; null: it is asked for anew. */
+function otherQuery(kept: KeptInBrowser | null): HTMLElement {
+  const place = make("form");
+  const label = make("label", "Query");
+  const written = make("input");
+  written.value = location.search.slice(1);
+  label.append(written);
+  place.append(label, make("button", kept ? "Ask with the same payment" : "Ask"));
+  place.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const url = new URL(location.href);
+    url.search = written.value;
+    if (kept) move(kept, url.search);
+    if (url.href === location.href) location.reload();
+    else location.href = url.href;
+  });
+  return place;
+}
+
+/** Where the seller can be asked; a text without content where nobody says. */
+function help(): Node | string {
+  const asking = document.getElementById("support") as HTMLAnchorElement | null;
+  return asking ? link(asking.textContent, asking.href) : "";
+}
+
+async function deliver(kept: KeptInBrowser, response: Response): Promise<void> {
+  keep(kept);
+  if (kept.from !== undefined) drop(kept.from);
+  step(2);
+  say("Paid: it is being delivered.");
+  const goods = make("div");
+  bought.replaceChildren(goods);
+  bought.hidden = false;
+  await showAnswer(response, goods);
   const title = make("h1", (document.title = "Paid: here it is"));
   title.tabIndex = -1;
   main.hidden = true;
-  bought.hidden = false;
-  bought.classList.toggle("wide", shown[0] instanceof HTMLIFrameElement);
-  bought.replaceChildren(title, proofOf(kept, receipt), ...shown, buyAgain());
+  bought.replaceChildren(title, goods, proofOf(kept), startAnew("Buy it again", kept));
   title.focus();
 }
 
-/** What was paid, and where that can be looked up. */
-function proofOf(kept: KeptInBrowser, receipt: Receipt | null): HTMLElement {
-  const offer = offers[kept.offer];
-  const { transaction } = receipt ?? {};
-  if (!offer || !transaction) return make("p", "The answer came without a receipt.");
-  const proof = make("p", `${priceOf(offer)} on ${offer.name}, transaction `);
-  const where = link(transaction, offer.explorer.replace("{hash}", transaction));
-  where.className = "mono";
-  proof.append(where);
-  return proof;
+function offerOf({ offer }: KeptInBrowser): PayableOffer | undefined {
+  return typeof offer === "number" ? offers[offer] : offer;
 }
 
-function buyAgain(): HTMLElement {
-  const again = button("Buy it again", () => {
-    keep(null);
+/** The receipt; before there is one, and where none was given, that there is none. */
+function proofOf(kept: KeptInBrowser): Node | string {
+  const { receipt, soldMs } = kept;
+  if (receipt) return receiptOf(kept, receipt, offerOf(kept));
+  return soldMs ? make("p", "The answer came without a receipt.") : "";
+}
+
+function startAnew(text: string, kept: KeptInBrowser): HTMLElement {
+  const anew = button(text, () => {
+    forget(kept);
     location.reload();
   });
-  again.className = "quiet";
-  return again;
+  anew.className = "quiet";
+  return anew;
 }
 
+host.textContent ||= location.host;
+const asked = location.pathname + location.search;
+byId("what").textContent = `GET ${asked.slice(0, MAX_SHOWN)}${asked.length > MAX_SHOWN ? "…" : ""}`;
+const url = document.getElementById("url");
+if (url) url.textContent = JSON.stringify(location.href);
 form.addEventListener("change", offerWallets);
+phone.addEventListener("toggle", showWays);
 // Some browsers restore what was chosen before a reload as late as this.
 addEventListener("pageshow", offerWallets);
 const add = (wallet: Wallet): void => {
   wallets.set(wallet.id, wallet);
+  preselect();
   offerWallets();
 };
 findEvmWallets(data.seconds, add);
 findSolanaWallets(add);
 offerWallets();
 const earlier = recall();
-if (earlier) void present(earlier);
+if (earlier?.header) void present(earlier);
+else if (earlier) {
+  const past = make("details");
+  const when = new Date(earlier.soldMs).toLocaleString();
+  past.append(make("summary", `You paid for this on ${when}`), proofOf(earlier));
+  retry.append(past);
+}

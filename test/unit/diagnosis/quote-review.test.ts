@@ -1,4 +1,5 @@
 /** What `check` says of quotes that are too long: for nginx, and for themselves. */
+import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { reviewQuotes } from "../../../src/diagnosis/quote-review.ts";
 import type { DryAnswer } from "../../../src/diagnosis/dry-gateway.ts";
@@ -107,4 +108,29 @@ test("quotes are as long as a running gateway's: with an account and a blockhash
     recentBlockhash: address,
     lastValidBlockHeight: expect.stringMatching(/^\d{9}$/),
   });
+});
+
+test("a page that is over its size is warned of, and shows all ways to pay", () => {
+  // Amounts and a text that no compression makes shorter.
+  const hash = (of: number): Buffer => createHash("sha256").update(`${of}`).digest();
+  const many = waysToPay(40, (index) => BigInt(`0x${hash(index).toString("hex")}`));
+  const text = NETWORK_NAMES.map((_, index) => hash(index).toString("base64url")).join("");
+  const shop = {
+    more: ODD_TOKENS,
+    routes: [
+      `GET /few: { ${waysToPay(13)} }`,
+      `GET /many: { description: ${text}, ${many} }`,
+      `POST /all: { ${many} }`,
+    ],
+  };
+  const lines = said(shop).filter((line) => line.includes("large-page"));
+  expect(lines).toEqual([
+    expect.stringMatching(
+      /^warning routes\.GET \/many large-page: the page of GET \/many has up to 1\d,\d{3} bytes in gzip, over the 15,000 /,
+    ),
+  ]);
+  const quote = [...routeQuotes(selling(shop))].find(({ route }) => route.key === "GET /many");
+  expect(quote?.toBrowser().body.match(/type="radio"/g)).toHaveLength(40);
+  const without = said({ ...shop, more: `${ODD_TOKENS}\npaywall: { page: false }` });
+  expect(without.some((line) => line.includes("large-page"))).toBe(false);
 });

@@ -42,10 +42,11 @@ ${NUMBERS.map((number) => {
   return `  T${number}: { ${odd.join(", ")} }`;
 }).join("\n")}`;
 
-/** An `accept` with so many entries, at most 40. */
-export function waysToPay(count: number): string {
+/** An `accept` with so many entries, at most 40; `amountOf` each of them, by its place. */
+export function waysToPay(count: number, amountOf: (index: number) => bigint = () => 1n): string {
   const entries = NUMBERS.flatMap((number) => {
-    return EVM.map((network) => `{ network: ${network}, asset: T${number}, amount: "1" }`);
+    return EVM.map((network) => `network: ${network}, asset: T${number}`);
   });
-  return `accept: [${entries.slice(0, count).join(", ")}]`;
+  const amounted = entries.map((entry, index) => `{ ${entry}, amount: "${amountOf(index)}" }`);
+  return `accept: [${amounted.slice(0, count).join(", ")}]`;
 }

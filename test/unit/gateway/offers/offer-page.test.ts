@@ -1,5 +1,6 @@
-/** Who is shown a page in place of JSON, and when a page is written anew. */
+/** Who is shown a page in place of JSON, and when a page is written and compressed. */
 import type { IncomingHttpHeaders } from "node:http";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
 import { OfferPage, wantsPage } from "../../../../src/gateway/offers/offer-page.ts";
 import { Offers, type FeePayers } from "../../../../src/payments/sale/offers.ts";
@@ -56,6 +57,8 @@ describe("JSON is for", () => {
   });
 });
 
+const BODY = `<p>${"Weather. ".repeat(50)}`;
+
 describe("a page", () => {
   it("is written once, and again only when something else is asked for", () => {
     let feePayer: string | undefined = "first";
@@ -71,19 +74,35 @@ describe("a page", () => {
     const written: unknown[] = [];
     const page = new OfferPage(new Offers([offer], feePayers), ([offered]) => {
       written.push(offered?.extra?.["feePayer"]);
-      return { lines: ["X-Page", "1"], body: (resource) => `<p>${resource}` };
+      return { lines: ["X-Page", "1"], body: BODY };
     });
-    for (const resource of ["/a", "/b"]) {
-      expect(page.answer(resource, ["X-Cors", "1"])).toEqual({
+    for (const time of [1, 2]) {
+      expect(page.answer(["X-Cors", "1"], undefined), `time ${time}`).toEqual({
         status: 402,
         lines: ["X-Cors", "1", "X-Page", "1"],
-        body: `<p>${resource}`,
+        body: BODY,
         type: "text/html; charset=utf-8",
       });
     }
     feePayer = "second";
     revision += 1;
-    page.answer("/a", []);
+    page.answer([], undefined);
     expect(written).toEqual(["first", "second"]);
+  });
+
+  it("is compressed as its reader likes it, once for all of them", () => {
+    const page = new OfferPage(new Offers([]), () => ({ lines: [], body: BODY }));
+    const unpacked = { br: brotliDecompressSync, gzip: gunzipSync } as const;
+    for (const [accepted, coding] of [
+      ["gzip, deflate, br, zstd", "br"],
+      ["gzip, deflate", "gzip"],
+    ] as const) {
+      const { bytes = new Uint8Array(), lines } = page.answer([], accepted);
+      expect(lines).toEqual(["Content-Encoding", coding]);
+      expect(bytes.length).toBeLessThan(BODY.length);
+      expect(unpacked[coding](bytes).toString()).toBe(BODY);
+      expect(page.answer([], accepted).bytes).toBe(bytes);
+    }
+    expect(page.answer([], "identity").bytes).toBeUndefined();
   });
 });
