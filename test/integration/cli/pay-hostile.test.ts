@@ -265,7 +265,9 @@ describe("a redirect", () => {
     const asked: string[] = [];
     const server = createServer((request, response) => {
       const paid = request.headers["x-payment"] === undefined ? "" : " paid";
-      asked.push(`${request.method} ${request.url}${paid} ${request.headers["x-secret"] ?? "-"}`);
+      asked.push(
+        `${request.method} ${request.url}${paid} ${String(request.headers["x-secret"] ?? "-")}`,
+      );
       answer(request, response);
     });
     const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
