@@ -1,17 +1,25 @@
 /**
  * What the state of a payment, or the refusal of a request, means for buyer and seller, and what either can do
- * about it: the one place of these texts.
+ * about it: the one place of these texts, and of whether the operator is who has to do it.
  */
 import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
 import { MAX_DELIVERY_ATTEMPTS } from "../ledger/ledger.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { RequestEnd } from "../telemetry/timeline.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
+
+/** So long after its claim a payment without an outcome is not one that is just being settled, milliseconds. */
+const UNRESOLVED_MS = 120_000;
 
 /** A payment; its submission is asked for only where the outcome is not known. */
 type Advised = PaymentSummary & Partial<Pick<PaymentDetail, "submission">>;
 
-/** One or two sentences without a final period. */
-export function adviceOn(payment: Advised): string {
+/**
+ * One or two sentences without a final period.
+ * @param nowMs milliseconds since the epoch
+ * @param hasLeft its buyer was seen to leave before the end of the answer
+ */
+export function adviceOn(payment: Advised, nowMs: number, hasLeft = false): string {
   switch (payment.state) {
     case "CLAIMED":
       return (
@@ -21,17 +29,29 @@ export function adviceOn(payment: Advised): string {
     case "SIGNED":
       return payment.heldTransaction === null ? adviceOnUnresolved(payment) : adviceOnHeld(payment);
     case "SETTLED":
-      return adviceOnSettled(payment);
+      return adviceOnSettled(payment, nowMs);
     case "DELIVERING":
       return (
         `paid, attempt ${payment.attempts} of ${MAX_DELIVERY_ATTEMPTS} to deliver it is running; ` +
         "where its process is gone, the next one takes the attempt for broken"
       );
     case "DELIVERED":
-      return "paid and delivered, nothing is left to do";
+      return adviceOnDelivered(payment, nowMs, hasLeft);
     case "FAILED":
       return payment.heldTransaction === null ? adviceOnFailed(payment) : PAID_BACK;
   }
+}
+
+/** Whether it waits for the operator: for a decision, or because something here has to be put right. */
+export function needsOperator(payment: PaymentSummary, nowMs: number): boolean {
+  const { state, heldTransaction, binding, isLeft, claimedMs } = payment;
+  if (state === "SETTLED") return binding !== null && isLeft;
+  return state === "SIGNED" && (heldTransaction !== null || nowMs - claimedMs > UNRESOLVED_MS);
+}
+
+/** The same of a request whose payment the ledger does not have. */
+export function needsOperatorFor({ outcome }: RequestEnd): boolean {
+  return outcome === "unavailable" || outcome === "unknown" || outcome === "undelivered";
 }
 
 const PAID_BACK =
@@ -46,12 +66,14 @@ function adviceOnHeld({ key, heldTransaction }: Advised): string {
   );
 }
 
-function adviceOnFailed({ failureCode }: Advised): string {
-  const said =
-    "failed for certain, no money moved: the buyer has to sign a new payment. " +
-    "Should the chain show the transfer after all, the payment counts as paid";
-  return isErrorCode(failureCode) ? `${said}. The reason: ${adviceOnCode(failureCode)}` : said;
+function adviceOnFailed({ failureCode, failureDetail }: Advised): string {
+  const late = "Should the chain show the transfer after all, the payment counts as paid";
+  if (!isErrorCode(failureCode)) return `${FAILED}: the buyer has to sign a new payment. ${late}`;
+  const reason = adviceOnCode(failureCode, failureDetail ?? "", null);
+  return `${FAILED}. ${late}. The reason: ${reason}`;
 }
+
+const FAILED = "failed for certain, no money moved";
 
 function adviceOnUnresolved({ submission, facilitator }: Advised): string {
   const recovery =
@@ -61,7 +83,7 @@ function adviceOnUnresolved({ submission, facilitator }: Advised): string {
   return `handed to ${facilitator ?? "another facilitator"}, which may have moved the money: ${recovery}`;
 }
 
-function adviceOnSettled({ binding, attempts }: Advised): string {
+function adviceOnSettled({ key, binding, attempts, renewableMs }: Advised, nowMs: number): string {
   if (binding === null) {
     return "paid; another resource server asked for the settlement, the delivery is its own";
   }
@@ -70,26 +92,97 @@ function adviceOnSettled({ binding, attempts }: Advised): string {
     const times = `${left} attempt${left === 1 ? "" : "s"} left`;
     return (
       `paid, not delivered: the buyer can send the same payment again from the same address, or ` +
-      `sign a new one anywhere, which is not charged; ${times}`
+      `sign a new one anywhere, which is not charged; ${times}. Before that see why the backend did not answer well`
     );
   }
+  const again =
+    renewableMs <= nowMs
+      ? "once the backend is right again its payer asks for the same URL and signs a new payment: that is not " +
+        "charged, and brings what is owed"
+      : `its payer's new signatures bring more attempts from ${timeOf(renewableMs)} on, and are not charged`;
   return (
-    "paid, not delivered, and no attempt is left: the payer's next payment for the same URL brings more, " +
-    "and is not charged, and so does `coinslot payments --resolve` with --deliver; or give the money back, " +
-    "and say so with --refund"
+    `paid, not delivered, and no attempt is left: ${again}. \`coinslot payments FILE --resolve ${key}\` with ` +
+    "--deliver lets this payment be sent again before that; or give the money back, and say so with --refund"
   );
 }
 
+const DELIVERED = "paid and delivered, nothing is left to do";
+
+/** A kept answer that was given later is one that was read. */
+function adviceOnDelivered(
+  { isLeft, keptUntilMs }: Advised,
+  nowMs: number,
+  hasLeft: boolean,
+): string {
+  if (isLeft && keptUntilMs !== null && nowMs < keptUntilMs) {
+    return (
+      `paid, and the buyer left before all of the answer was read: it is kept until ${timeOf(keptUntilMs)}. ` +
+      "The same payment from the same address brings it, and so does a new one that its payer signs anywhere; " +
+      "neither is charged"
+    );
+  }
+  if (isLeft || (hasLeft && keptUntilMs === null)) {
+    return (
+      "paid, and the buyer left before all of the answer was read: none of it is kept now, and the payment " +
+      "counts as delivered. Who complains has to buy again, or gets the money back from you by other means"
+    );
+  }
+  return DELIVERED;
+}
+
+/** `2026-08-01 12:00:00 UTC` */
+function timeOf(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
 /** What the seller can do about a request that ended so; `error` is what the client was told, `code: sentence`. */
-export function adviceOnRequest(outcome: PaymentOutcome, error: string | null): string {
-  const code = error?.split(":", 1)[0];
-  if (outcome !== "challenged" && isErrorCode(code)) return adviceOnCode(code);
+export function adviceOnRequest({ outcome, status }: RequestEnd, error: string | null): string {
+  const [code, ...detail] = (error ?? "").split(": ");
+  if (outcome !== "challenged" && isErrorCode(code)) {
+    return adviceOnCode(code, detail.join(": "), status);
+  }
   return ON_OUTCOME[outcome];
 }
 
+/** One code for whatever the chain, the ledger or the facilitator has against a payment that is in order by itself. */
+export const STATE_CODE = "invalid_transaction_state" satisfies ErrorCode;
+
 /** One or two sentences without a final period. */
-function adviceOnCode(code: ErrorCode): string {
-  return ON_CODE[code];
+function adviceOnCode(code: ErrorCode, detail: string, status: number | null): string {
+  return code === STATE_CODE ? adviceOnState(detail, status) : ON_CODE[code];
+}
+
+/** What tokens say of accounts that may not move them: USDC's contract, and Solana's token program. */
+const BLOCKED = /blacklist|denylist|blocklist|frozen/i;
+const PAUSED = /paused/i;
+
+function adviceOnState(detail: string, status: number | null): string {
+  if (BLOCKED.test(detail)) {
+    return (
+      "the token's issuer has blocked the payer's account or the payee's, so that no payment from the one or to " +
+      "the other can be settled: the buyer has to pay from another account, a new signature of the same one " +
+      "changes nothing. Where all buyers are refused so it is your `payTo`, which has to be another address then"
+    );
+  }
+  if (PAUSED.test(detail)) {
+    return "the token is paused by its issuer: nobody can pay in it before that ends, a new signature changes nothing";
+  }
+  if (status === 409) {
+    return (
+      "nothing was charged for it: what the buyer wants is paid already, or may be. The sentence beside the code " +
+      "tells what the buyer can do, and `coinslot payments --show` what is known of the payment"
+    );
+  }
+  if (/\bused\b|\bit is no payment for this one\b/.test(detail)) {
+    return (
+      "the payment was used before, and nothing was charged for it again: `coinslot payments --show` tells what " +
+      "became of it. The buyer signs a new one to buy something else"
+    );
+  }
+  return (
+    "the chain or the facilitator does not take the payment as things are, and nothing was charged: the sentence " +
+    "beside the code says why. The buyer can sign a new one once that is put right"
+  );
 }
 
 const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
@@ -109,7 +202,7 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   unknown:
     "the buyer must send the same payment again and not sign another one; a running gateway finds the " +
     "outcome by itself",
-  paid: "paid and delivered, nothing is left to do",
+  paid: DELIVERED,
   replayed: "the kept answer was given once more and nothing was charged for it",
   undelivered:
     "paid, and the buyer did not get all of it: the same payment can be sent again. Look at the backend",
@@ -118,7 +211,7 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
 const TRY_AGAIN =
   "the buyer can send it again later; the log has the reason under the request's id";
 
-const ON_CODE: Readonly<Record<ErrorCode, string>> = {
+const ON_CODE: Readonly<Record<Exclude<ErrorCode, typeof STATE_CODE>, string>> = {
   insufficient_funds:
     "the payer's account holds less of the token than the price: the buyer has to fund it, or pay from another",
   invalid_exact_evm_payload_authorization_valid_after:
@@ -145,9 +238,6 @@ const ON_CODE: Readonly<Record<ErrorCode, string>> = {
   unsupported_scheme: "the client has to pay by the scheme exact, the only one there is here",
   invalid_x402_version:
     "the client has to send the payment in the header of the version that it names",
-  invalid_transaction_state:
-    "the payment was used before, or the chain refuses it: the buyer has to sign a new one. " +
-    "`coinslot payments --show` tells what became of the first",
   unexpected_verify_error: `the payment could not be judged and was not taken: ${TRY_AGAIN}`,
   unexpected_settle_error: `the settlement could not be finished: ${TRY_AGAIN}. Not another one: the same`,
 };

@@ -10,18 +10,27 @@ const MAX_FOLLOWERS = 8;
 const MAX_UNREAD_BYTES = 1024 * 1024;
 /** When a browser whose connection is lost asks again, milliseconds. */
 const RETRY_MS = 2_000;
-/** Longest name of a payment that is looked up, characters. */
+/** Longest text that is looked for, characters. */
 const MAX_NAME = 300;
+
+/** What is looked for in the list. */
+export interface LookedFor {
+  /** A payer, a part of a method and path, or the key, transaction or nonce of one payment; "": all. */
+  readonly find: string;
+  /** Only what waits for the operator. */
+  readonly needsMe: boolean;
+}
 
 /** What is shown; the texts are complete. */
 export interface PaymentsPages {
   /** Value of `Content-Security-Policy`. */
   readonly policy: string;
-  list(): Promise<string>;
+  /** The list of it; or one payment, where that has this very name. */
+  list(asked: LookedFor): Promise<string>;
   /** A payment by its key, transaction or nonce; `found`: there is one. */
   show(name: string): Promise<{ readonly found: boolean; readonly page: string }>;
-  /** What changes after that version, until it is stopped. */
-  follow(after: number, follower: PaymentFollower): () => void;
+  /** What changes of it after that version, until it is stopped. */
+  follow(after: number, asked: LookedFor, follower: PaymentFollower): () => void;
 }
 
 /** Who is kept up to date. */
@@ -47,6 +56,11 @@ export class PaymentsListener {
     const pages = this.#pages();
     if (pages === undefined) return plain(response, 503, "starting");
     const query = new URLSearchParams(search);
+    const asked = { find: query.get("find")?.trim() ?? "", needsMe: query.get("needs") === "me" };
+    const name = query.get("show")?.trim() ?? "";
+    if (Math.max(name.length, asked.find.length) > MAX_NAME) {
+      return plain(response, 400, "nothing has so long a name");
+    }
     if (path === "/payments/events") {
       if (isForeign(request)) return plain(response, 403, "not for other pages");
       if (request.method !== "GET") return plain(response, 405, "use GET");
@@ -61,7 +75,7 @@ export class PaymentsListener {
       });
       response.write(`retry: ${RETRY_MS}\n\n`);
       this.#followers += 1;
-      const stop = pages.follow(after, {
+      const stop = pages.follow(after, asked, {
         send(event) {
           if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
           else if (event === "still-there") response.write(":\n\n");
@@ -75,9 +89,8 @@ export class PaymentsListener {
       });
       return;
     }
-    const name = query.get("show")?.trim() ?? "";
-    if (name.length > MAX_NAME) return plain(response, 400, "no payment has so long a name");
-    const shown = name === "" ? { found: true, page: await pages.list() } : await pages.show(name);
+    const shown =
+      name === "" ? { found: true, page: await pages.list(asked) } : await pages.show(name);
     const bytes = Buffer.from(shown.page);
     response.writeHead(shown.found ? 200 : 404, {
       "Content-Type": "text/html; charset=utf-8",

@@ -1,21 +1,37 @@
 /** What is remembered of a request, and what the ledger says of its payment -> what the operator's page shows. */
-import type { PaymentSummary } from "../ledger/books.ts";
-import type {
-  RequestEnd,
-  TimelineHead,
-  TimelineStep,
-  StepName,
-  TimelineRecord,
+import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
+import {
+  BUYER_LEFT,
+  type RequestEnd,
+  type TimelineHead,
+  type TimelineStep,
+  type StepName,
+  type TimelineRecord,
 } from "../telemetry/timeline.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { FactView, RequestView, StageView } from "../web/requests-view.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
 import { explorerLink, findNetwork } from "../x402/network.ts";
-import { adviceOnRequest } from "./advice.ts";
+import {
+  adviceOn,
+  adviceOnRequest,
+  needsOperator,
+  needsOperatorFor,
+  STATE_CODE,
+} from "./advice.ts";
 import { viewOf, type PaymentView, type Tokens } from "./payment-view.ts";
+import { isAddress } from "./timeline-filter.ts";
 
 /** Longest text of a client, a facilitator or a backend that is shown, characters. */
 const MAX_SHOWN = 240;
+/** Parameters of a query that are shown, and the longest value of one, characters: what is longer may be a key. */
+const MAX_PARAMETERS = 12;
+const MAX_VALUE = 40;
+/** The part of a query that is looked at, characters. */
+const MAX_QUERY = 1_000;
+/** Names of parameters whose values are nobody's business. */
+const SECRET =
+  /token|secret|signature|passw|pwd|authori[sz]|session|credential|(?:api|access|private)[-_.]?key|(?:^|[-_.])(?:key|sig|auth|pin|otp|jwt|code|state|nonce|mail|email|phone)(?:$|[-_.])/i;
 
 /** A request with what belongs to it. */
 export interface Known {
@@ -23,9 +39,17 @@ export interface Known {
   /** The request that the buyer was answered 402 before; null where it is not known. */
   readonly question: TimelineRecord | null;
   /** Null where the ledger has no such payment, or not any more. */
-  readonly payment: PaymentSummary | null;
-  /** What to do about the payment; null where the ledger has none. */
-  readonly advice: string | null;
+  readonly payment: KnownPayment | null;
+}
+
+/** Its submission is known only where the outcome is not. */
+export type KnownPayment = PaymentSummary & Partial<Pick<PaymentDetail, "submission">>;
+
+/** By what and when it is looked at. */
+export interface ViewGround {
+  readonly tokens: Tokens;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
 }
 
 const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
@@ -45,36 +69,100 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
 const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free"]);
 
-export function viewOfRequest(known: Known, head: TimelineHead, tokens: Tokens): RequestView {
+export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {
   const { record, payment } = known;
+  const { tokens } = reading;
   const { end, error } = record;
   const view = payment === null ? null : viewOf(payment, tokens);
   return {
     id: record.id,
     at: new Date(record.atMs).toISOString(),
     title: clipped(`${head.method} ${head.path}`),
-    ...endingOf(end),
+    query: shownQuery(head.target),
+    ...saleOf(head, view, tokens),
+    needsOperator: isWaiting(known, reading),
+    ...endingOf(record),
     stages: stagesOf(known, head),
     error: error === null || end?.outcome === "challenged" ? null : clipped(withoutUrls(error)),
-    advice: adviceOf(known),
+    advice: adviceOf(known, reading),
     payload: payloadOf(head, payment === null ? record : { ...record, key: null }, tokens),
     ledger: view === null ? [] : ledgerFacts(view),
   };
 }
 
-function endingOf(end: RequestEnd | null): Pick<RequestView, "outcome" | "tone" | "status" | "ms"> {
+type Sale = Pick<RequestView, "amount" | "payer" | "isPayerKnown">;
+
+/** Of what was presented, and what the ledger says where it has it. */
+function saleOf(
+  { presented, asked }: TimelineHead,
+  view: PaymentView | null,
+  tokens: Tokens,
+): Sale {
+  if (view !== null) return saleOfPayment(view);
+  if (presented === null) return { amount: "", payer: "", isPayerKnown: false };
+  const { network, payer, members } = presented;
+  const wanted = asked.find((each) => each.network === network);
+  const signed = members.find(([name]) => name === "value")?.[1] ?? wanted?.amount;
+  const token = wanted && tokens.find(network, wanted.asset);
+  const amount = signed === undefined ? "" : `${amountOf(signed, token)} on ${network}`;
+  return { amount: clipped(amount), payer: clipped(payer), isPayerKnown: isAddress(payer) };
+}
+
+function saleOfPayment(view: PaymentView): Sale {
+  const { payer } = view;
+  return { amount: amountText(view), payer: clipped(payer), isPayerKnown: isAddress(payer) };
+}
+
+/** What stands behind the path, as a person reads it; without values that may be secret. */
+function shownQuery(target: string): string {
+  const from = target.indexOf("?");
+  if (from === -1) return "";
+  const parts = target.slice(from + 1, from + 1 + MAX_QUERY).split("&");
+  const shown = parts.slice(0, MAX_PARAMETERS).map((part) => {
+    const [, name = "", value = ""] = /^([^=]*)=(.*)$/s.exec(part) ?? [];
+    if (name === "") return "…";
+    const [readName, read] = [readable(name), withoutUrls(readable(value))];
+    const isShown = read.length <= MAX_VALUE && readName.length <= MAX_VALUE;
+    return `${readName.slice(0, MAX_VALUE)}=${isShown && !SECRET.test(readName) ? read : "…"}`;
+  });
+  return clipped(`?${shown.join("&")}${parts.length > MAX_PARAMETERS ? "&…" : ""}`);
+}
+
+/** Without its escapes, and without what a browser would obey. */
+function readable(text: string): string {
+  const plain = text.replaceAll("+", " ");
+  let decoded = plain;
+  try {
+    decoded = decodeURIComponent(plain);
+  } catch {
+    // Shown as it came.
+  }
+  return decoded.replace(/\p{C}/gu, "\ufffd");
+}
+
+function isWaiting({ record, payment }: Known, { nowMs }: ViewGround): boolean {
+  if (record.end === null || isRefusal(record.end)) return false;
+  return payment === null ? needsOperatorFor(record.end) : needsOperator(payment, nowMs);
+}
+
+/** The buyer of what was paid for was seen to leave. */
+function hasLeft({ steps }: TimelineRecord): boolean {
+  return steps.findLast(({ name }) => name === "delivery")?.note === BUYER_LEFT;
+}
+
+function endingOf(record: TimelineRecord): Pick<RequestView, "outcome" | "tone" | "status" | "ms"> {
+  const { end } = record;
   if (end === null) return { outcome: "being served", tone: "dim", status: null, ms: null };
   const { outcome, status, ms } = end;
+  if (outcome === "paid" && hasLeft(record)) {
+    return { outcome: "paid, and the buyer left", tone: "dim", status, ms };
+  }
   const tone = QUIET.has(outcome) ? "dim" : GOOD.has(outcome) ? "good" : "bad";
   return { outcome: OUTCOMES[outcome], tone, status, ms };
 }
 
 /** A payment of a time before this process, or of which nothing is remembered any more. */
-export function viewOfPayment(
-  payment: PaymentSummary,
-  advice: string,
-  tokens: Tokens,
-): RequestView {
+export function viewOfPayment(payment: KnownPayment, { tokens, nowMs }: ViewGround): RequestView {
   const view = viewOf(payment, tokens);
   const isSettled = payment.transaction !== null;
   const isFailed = payment.state === "FAILED";
@@ -85,6 +173,9 @@ export function viewOfPayment(
     id: `payment-${view.key.replace(/[^a-z0-9]+/gi, "-")}`,
     at: view.claimedAt,
     title: clipped(view.binding ?? "settled for another resource server"),
+    query: shownQuery(view.target ?? ""),
+    ...saleOfPayment(view),
+    needsOperator: needsOperator(payment, nowMs),
     outcome: view.state.toLowerCase(),
     tone: isFailed ? "bad" : payment.state === "DELIVERED" ? "good" : "dim",
     status: null,
@@ -102,18 +193,30 @@ export function viewOfPayment(
       { name: "delivery", ...(payment.state === "DELIVERED" ? good : none) },
     ],
     error: failure === null ? null : clipped(withoutUrls(failure)),
-    advice: `${advice}.`,
+    advice: `${adviceOn(payment, nowMs)}.`,
     payload: [],
     ledger: ledgerFacts(view),
   };
 }
 
-function adviceOf({ record, advice }: Known): string {
+function adviceOf({ record, payment }: Known, { nowMs }: ViewGround): string {
   const { end, error } = record;
   if (end === null) return "It is being served.";
-  const isSettledMatter = end.outcome === "refused" || end.outcome === "malformed";
-  const text = isSettledMatter ? null : advice;
-  return `${text ?? adviceOnRequest(end.outcome, error)}.`;
+  if (!isRefusal(end)) {
+    const ofPayment = payment && adviceOn(payment, nowMs, hasLeft(record));
+    return `${ofPayment ?? adviceOnRequest(end, error)}.`;
+  }
+  // Of one that the ledger knows it says more than the code that all of these have.
+  const isKnown = payment !== null && payment.state !== "FAILED";
+  if (isKnown && error?.startsWith(STATE_CODE) === true) {
+    return `nothing was charged for this request. Of its payment: ${adviceOn(payment, nowMs)}.`;
+  }
+  return `${adviceOnRequest(end, error)}.`;
+}
+
+/** Nothing was taken: anybody can send such a request, as often as they like. */
+export function isRefusal(end: RequestEnd | null): boolean {
+  return end?.outcome === "refused" || end?.outcome === "malformed";
 }
 
 function stagesOf(known: Known, head: TimelineHead): readonly StageView[] {
@@ -128,7 +231,7 @@ function stagesOf(known: Known, head: TimelineHead): readonly StageView[] {
 
 function questionStage(asked: TimelineRecord | null): StageView {
   const name = "402";
-  if (asked === null) return { name, state: "none", ms: null, note: "not seen here" };
+  if (asked === null) return { name, state: "none", ms: null, note: "none on this connection" };
   if (asked.end === null) return { name, state: "running", ms: null, note: "" };
   const { status, ms } = asked.end;
   return { name, state: status === 402 ? "good" : "bad", ms, note: `answered ${status}` };

@@ -2,23 +2,28 @@
  * The requests of all processes and the ledger's payments as one list, newest first, for the operator's page. It is
  * put together when somebody asks, and again and again only while somebody watches.
  */
-import type { Books, PaymentSummary } from "../ledger/books.ts";
+import type { Books, PaymentFilter, PaymentSummary } from "../ledger/books.ts";
 import type { TimelineHead, TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
 import type { PaymentDetailsView, RequestView } from "../web/requests-view.ts";
 import { adviceOn } from "./advice.ts";
 import { detailOf, type Tokens } from "./payment-view.ts";
+import { EVERYTHING, fits, type TimelineFilter } from "./timeline-filter.ts";
 import {
   clipped,
+  isRefusal,
   ledgerFacts,
   viewOfPayment,
   viewOfRequest,
   withoutUrls,
+  type KnownPayment,
 } from "./timeline-view.ts";
 
 /** Requests that are kept of each process, about as many as it remembers itself. */
 const MAX_RECORDS_EACH = 500;
 /** Payments that are shown, of this time and of before. */
 const MAX_SHOWN = 100;
+/** Payments among which those are looked for that need somebody, or whose path is asked for. */
+const MAX_SEARCHED = 500;
 /** Refused payments, and requests without one, that are shown: whoever sends many of them hides no purchase. */
 const MAX_SHOWN_REFUSED = 40;
 const MAX_SHOWN_QUESTIONS = 40;
@@ -40,6 +45,8 @@ export interface TimelineGround {
   readonly books: Books;
   /** Of the configuration in use. */
   readonly tokens: () => Tokens;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
 }
 
 /** One request as each process knows it. */
@@ -56,51 +63,50 @@ export class PaymentTimeline {
   }
 
   /** Newest first. */
-  async list(): Promise<readonly RequestView[]> {
+  async list(filter: TimelineFilter = EVERYTHING): Promise<readonly RequestView[]> {
     await (this.#gathering ??= this.#gather().finally(() => (this.#gathering = undefined)));
-    const payments = await this.#ground.books.list({ limit: MAX_SHOWN });
-    const advices = await this.#advise(payments);
-    const tokens = this.#ground.tokens();
+    const payments = await this.#withSubmissions(await this.#payments(filter));
+    const reading = { tokens: this.#ground.tokens(), nowMs: this.#ground.now() };
     const { taken, refused, questions } = this.#sorted();
     const byKey = new Map(payments.map((payment) => [String(payment.key), payment]));
     const answered = new Set<TimelineRecord>();
-    const viewsOf = (record: TimelineRecord): readonly RequestView[] => {
-      if (record.head === null) return [];
-      const question = questionOf(record, questions.get(buyerOf(record.head)) ?? []);
-      if (question !== null) answered.add(question);
+    const viewOfRecord = (record: TimelineRecord): RequestView | undefined => {
+      if (record.head === null) return undefined;
+      const question = questionOf(record, questions);
       const payment = record.key === null ? undefined : byKey.get(record.key);
-      const advice = payment === undefined ? null : (advices.get(payment.key) ?? null);
-      const known = { record, question, payment: payment ?? null, advice };
-      return [viewOfRequest(known, record.head, tokens)];
+      const known = { record, question, payment: payment ?? null };
+      const view = viewOfRequest(known, record.head, reading);
+      if (!fits(view, filter)) return undefined;
+      if (question !== null) answered.add(question);
+      return view;
     };
-    const views = taken.flatMap(viewsOf);
-    const away = refused.flatMap(viewsOf);
-    const seen = new Set(taken.map(({ key }) => key));
+    const views = first(MAX_SHOWN, taken, viewOfRecord);
+    const away = first(MAX_SHOWN_REFUSED, refused, viewOfRecord);
+    const seen = new Set([...views.keys()].map(({ key }) => key));
     // Anybody can name a payment that somebody else made: only one that failed is told by its refusal.
-    const failed = new Set(refused.map(({ key }) => key));
+    const failed = new Set([...away.keys()].map(({ key }) => key));
     const before = payments.filter(({ key, state }) => {
       return !seen.has(key) && !(state === "FAILED" && failed.has(key));
     });
-    const kept = before.map((payment) =>
-      viewOfPayment(payment, advices.get(payment.key) ?? "", tokens),
-    );
-    const asked = [...questions.values()].flat().filter((each) => !answered.has(each));
-    const open = asked.sort(newestFirst).slice(0, MAX_SHOWN_QUESTIONS);
-    const asking = open.flatMap((record) => {
-      const nothing = { question: null, payment: null, advice: null };
-      return record.head === null
-        ? []
-        : [viewOfRequest({ record, ...nothing }, record.head, tokens)];
+    const kept = first(MAX_SHOWN, before, (payment) => {
+      const view = viewOfPayment(payment, reading);
+      return fits(view, filter) ? view : undefined;
     });
-    const paid = [...views, ...kept].sort(laterFirst).slice(0, MAX_SHOWN);
-    return [...paid, ...away, ...asking].sort(laterFirst);
+    const open = questions.filter((each) => !answered.has(each));
+    const asking = first(MAX_SHOWN_QUESTIONS, open, (record) => {
+      if (record.head === null) return undefined;
+      const view = viewOfRequest({ record, question: null, payment: null }, record.head, reading);
+      return fits(view, filter) ? view : undefined;
+    });
+    const paid = [...views.values(), ...kept.values()].sort(laterFirst).slice(0, MAX_SHOWN);
+    return [...paid, ...away.values(), ...asking.values()].sort(laterFirst);
   }
 
   /** By key, transaction or nonce; undefined where there is no such payment. */
   async show(name: string): Promise<PaymentDetailsView | undefined> {
     const payment = await this.#ground.books.show(name);
     if (payment === undefined) return undefined;
-    const view = detailOf(payment, adviceOn(payment), this.#ground.tokens());
+    const view = detailOf(payment, adviceOn(payment, this.#ground.now()), this.#ground.tokens());
     const { submission } = view;
     const signed = submission?.transactions ?? [];
     return {
@@ -119,17 +125,30 @@ export class PaymentTimeline {
     };
   }
 
-  /** Only where nobody knows the outcome does the advice depend on more than the summary. */
-  async #advise(payments: readonly PaymentSummary[]): Promise<ReadonlyMap<string, string>> {
-    const advices = new Map<string, string>();
-    let lookups = 0;
-    for (const payment of payments) {
-      const isOpen = payment.state === "SIGNED" && lookups < MAX_LOOKUPS;
-      if (isOpen) lookups += 1;
-      const detail = isOpen ? await this.#ground.books.show(payment.key) : undefined;
-      advices.set(payment.key, adviceOn(detail ?? payment));
+  /** The newest, and those among which the filter finds some. */
+  async #payments({ payer, path, needsMe }: TimelineFilter): Promise<readonly PaymentSummary[]> {
+    const { books } = this.#ground;
+    const by = payer === null ? {} : { payer };
+    const filters: PaymentFilter[] = [{ limit: path === null ? MAX_SHOWN : MAX_SEARCHED, ...by }];
+    if (needsMe) {
+      filters.push({ ...by, limit: MAX_SEARCHED, undelivered: true });
+      filters.push({ ...by, limit: MAX_SEARCHED, states: ["SIGNED"] });
     }
-    return advices;
+    const found = (await Promise.all(filters.map((each) => books.list(each)))).flat();
+    const byKey = new Map(found.map((payment) => [payment.key, payment]));
+    return [...byKey.values()].sort((left, right) => right.claimedMs - left.claimedMs);
+  }
+
+  /** Only where nobody knows the outcome does the advice depend on more than the summary. */
+  #withSubmissions(payments: readonly PaymentSummary[]): Promise<readonly KnownPayment[]> {
+    let lookups = 0;
+    return Promise.all(
+      payments.map(async (payment) => {
+        if (payment.state !== "SIGNED" || lookups >= MAX_LOOKUPS) return payment;
+        lookups += 1;
+        return (await this.#ground.books.show(payment.key)) ?? payment;
+      }),
+    );
   }
 
   async #gather(): Promise<void> {
@@ -161,45 +180,51 @@ export class PaymentTimeline {
 
   #sorted() {
     const all = [...this.#parts.values()].map(merged).sort(newestFirst);
-    const questions = new Map<string, TimelineRecord[]>();
-    for (const record of all) {
-      if (record.head === null || isPresented(record)) continue;
-      const buyer = buyerOf(record.head);
-      const others = questions.get(buyer);
-      if (others === undefined) questions.set(buyer, [record]);
-      else others.push(record);
-    }
     const presented = all.filter(isPresented);
-    const taken = presented.filter((record) => !isRefused(record)).slice(0, MAX_SHOWN);
-    const refused = presented.filter(isRefused).slice(0, MAX_SHOWN_REFUSED);
-    return { taken, refused, questions };
+    return {
+      taken: presented.filter(({ end }) => !isRefusal(end)),
+      refused: presented.filter(({ end }) => isRefusal(end)),
+      questions: all.filter((each) => each.head !== null && !isPresented(each)),
+    };
   }
 }
 
-/** The last one before the payment. */
+/** The first views that there are of these, at most so many. */
+function first<Each>(
+  most: number,
+  all: readonly Each[],
+  viewOf: (each: Each) => RequestView | undefined,
+): ReadonlyMap<Each, RequestView> {
+  const views = new Map<Each, RequestView>();
+  for (const each of all) {
+    if (views.size >= most) break;
+    const view = viewOf(each);
+    if (view !== undefined) views.set(each, view);
+  }
+  return views;
+}
+
+/** The last one before the payment that is the same buyer's for certain: his connection has told it. */
 function questionOf(
-  { atMs }: TimelineRecord,
+  { head, atMs }: TimelineRecord,
   questions: readonly TimelineRecord[],
 ): TimelineRecord | null {
   const found = questions.find(
-    (each) => each.atMs <= atMs && atMs - each.atMs < ANSWERED_WITHIN_MS,
+    (each) => each.atMs <= atMs && atMs - each.atMs < ANSWERED_WITHIN_MS && isSame(each.head, head),
   );
   return found ?? null;
 }
 
-/** The same for a question and for the payment that answers it. */
-function buyerOf({ client, method, target }: TimelineHead): string {
-  return `${client} ${method} ${target}`;
+/** An address may be that of many buyers, and a connection is that of one. */
+function isSame(asked: TimelineHead | null, paid: TimelineHead | null): boolean {
+  if (asked === null || paid === null || asked.connection === null) return false;
+  const isOne = asked.connection === paid.connection;
+  return isOne && asked.method === paid.method && asked.target === paid.target;
 }
 
 /** Something that was to be a payment. */
 function isPresented({ head, end }: TimelineRecord): boolean {
   return head !== null && (head.presented !== null || end?.outcome === "malformed");
-}
-
-/** Nothing was taken: anybody can send such a request, as often as they like. */
-function isRefused({ end }: TimelineRecord): boolean {
-  return end?.outcome === "refused" || end?.outcome === "malformed";
 }
 
 function laterFirst(left: RequestView, right: RequestView): number {

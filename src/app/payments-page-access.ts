@@ -43,7 +43,7 @@ export class PaymentsPageAccess {
       if (now !== known.config) known = { config: now, tokens: new Tokens(now) };
       return known.tokens;
     };
-    const timeline = new PaymentTimeline({ sources, books, tokens });
+    const timeline = new PaymentTimeline({ sources, books, tokens, now: () => time.now() });
     const pages = new TimelinePages({ timeline, time, logger });
     this.#pages = pages;
     this.payments = new PaymentsListener(() => (serving() === undefined ? undefined : pages));

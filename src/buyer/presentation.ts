@@ -14,6 +14,7 @@ import {
 } from "./exchange.ts";
 import { MAX_QUOTE_BYTES, parseJson, readHeaderJson } from "./offer.ts";
 import { readReceipt, type PaymentReceipt } from "./receipt.ts";
+import { helpOf, locationOf, MAX_REDIRECTS, redirected } from "./redirect.ts";
 import { PAYMENT_REQUIRED_HEADER, RECEIPT_HEADERS } from "../x402/header.ts";
 import { isRecord } from "../x402/json.ts";
 import { messageOf } from "../x402/result.ts";
@@ -25,8 +26,12 @@ const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
 const MAX_RETRY_AFTER_MS = 30_000;
 /** Longest sentence of a seller that is told, characters. */
 const MAX_REASON = 500;
+/** The most that is read of an answer for that sentence, where its body goes to the sink, bytes. */
+const MAX_HEARD_BYTES = 64 * 1024;
 /** Statuses that say: not now. Those of servers (5xx) do, too. */
 const NOT_NOW: ReadonlySet<number> = new Set([408, 425, 429]);
+/** Statuses that say of a payment: not this one. Sent again it brings nothing. */
+const NOT_THIS: ReadonlySet<number> = new Set([402, 409]);
 
 export interface PresentOptions {
   readonly request: BuyerRequest;
@@ -42,21 +47,35 @@ export interface PresentOptions {
   readonly time?: Time;
   /** Ends it: what is not known then stays unknown. */
   readonly signal: AbortSignal;
+  /** It was sent before, so that it may be paid for, whatever an answer says now. */
+  readonly wasSent?: boolean;
+  /**
+   * Redirects are followed: within the origin with the payment, and once it is paid for, to others without it and
+   * without the buyer's headers.
+   */
+  readonly follow?: boolean;
 }
 
 /**
  * - `served`: the answer went to the sink.
+ * - `redirected`: paid, and the answer leads elsewhere and was not followed.
  * - `refused`: the seller says that nothing was settled, and nothing speaks against it.
  * - `unserved`: paid, or perhaps paid, and there is no whole answer. The payment is worth keeping.
  */
 export interface PresentedOnce {
-  readonly kind: "served" | "refused" | "unserved";
+  readonly kind: "served" | "redirected" | "refused" | "unserved";
   /** Of the last answer; null where there was none. */
   readonly status: number | null;
   /** The last that was received: a success outlives whatever follows. */
   readonly receipt: PaymentReceipt | null;
   /** A sentence; "" for what was served. */
   readonly reason: string;
+  /** Where the last redirect leads; null: there was none. */
+  readonly location: string | null;
+  /** Where the seller says that buyers are helped; null: it does not. */
+  readonly help: string | null;
+  /** The seller does not take this payment any more: sent again it brings nothing. */
+  readonly isOver: boolean;
 }
 
 /** Never rejects for what a server does; whatever the sink throws of itself is passed on. */
@@ -73,8 +92,14 @@ export async function present(options: PresentOptions): Promise<PresentedOnce> {
 
 class Presentation {
   readonly #options: PresentOptions;
+  #request: BuyerRequest;
+  /** Null from where it is not taken along. */
+  #payment: PaymentHeader | null;
+  #redirects = 0;
+  #location: string | null = null;
+  #help: string | null = null;
   /** An earlier attempt may have been taken without our hearing of it. */
-  #mayBePaid = false;
+  #mayBePaid: boolean;
   #receipt: PaymentReceipt | null = null;
   #status: number | null = null;
   #reason = "";
@@ -82,15 +107,20 @@ class Presentation {
 
   constructor(options: PresentOptions) {
     this.#options = options;
+    this.#request = options.request;
+    this.#payment = options.payment;
+    this.#mayBePaid = options.wasSent === true;
   }
 
   /** Null: to be tried again. */
   async attempt(isLast: boolean): Promise<PresentedOnce | null> {
     this.#retryAfterMs = 0;
-    const { request, payment, silenceMs, signal } = this.#options;
+    const { silenceMs, signal } = this.#options;
+    const payment = this.#payment;
     let answer: BuyerAnswer;
     try {
-      answer = await exchange(request, { payment, silenceMs, signal });
+      const limits = { silenceMs, signal };
+      answer = await exchange(this.#request, payment === null ? limits : { ...limits, payment });
     } catch (cause) {
       if (!(cause instanceof NoAnswer)) throw cause;
       this.#mayBePaid ||= cause.mayHaveArrived;
@@ -98,8 +128,8 @@ class Presentation {
       return null;
     }
     this.#status = answer.status;
-    const receipt = readReceipt(answer.header(RECEIPT_HEADERS[payment.version].toLowerCase()));
-    const isPending = this.#take(receipt);
+    // Whoever is asked without the payment has nothing to say of it.
+    const isPending = payment !== null && this.#take(payment, answer);
     if (answer.status === 402 && !isPending) {
       // It was not settled, unless an earlier attempt was.
       this.#reason = await errorOf(answer);
@@ -107,15 +137,10 @@ class Presentation {
       const isDoubtful = this.#mayBePaid && this.#receipt?.success !== false;
       return this.#end(isPaid || isDoubtful ? "unserved" : "refused");
     }
+    const location = locationOf(this.#request, answer);
+    if (location !== null) return this.#redirected(answer, location, isLast);
     if (answer.status < 400) {
       const { sink, onHead } = this.#options;
-      const isRedirect = answer.status >= 300 && answer.header("location") !== "";
-      if (isRedirect && this.#receipt?.success !== true) {
-        // A payment is for the address that named its price: it is taken nowhere else.
-        answer.drop();
-        this.#reason = `${answer.status}: redirected elsewhere, where no payment is taken; ask that address for its own price`;
-        return this.#end(this.#mayBePaid ? "unserved" : "refused");
-      }
       this.#mayBePaid = true;
       await onHead(answer);
       const cut = await takeAll(sink, answer);
@@ -140,8 +165,42 @@ class Presentation {
     return this.#faulty(answer);
   }
 
+  /** A payment is for the origin that named its price, and goes to no other. */
+  async #redirected(
+    answer: BuyerAnswer,
+    location: string,
+    isLast: boolean,
+  ): Promise<PresentedOnce | null> {
+    const { follow = false, sink, onHead } = this.#options;
+    this.#location = location;
+    const isPaid = this.#receipt?.success === true;
+    const next = redirected(this.#request, answer, location);
+    const isHere = next.ok && next.value.url.origin === this.#request.url.origin;
+    const isTooFar = this.#redirects >= MAX_REDIRECTS;
+    if (follow && next.ok && (isHere || isPaid) && !isTooFar) {
+      answer.drop();
+      this.#redirects += 1;
+      this.#request = next.value;
+      if (!isHere) this.#payment = null;
+      return this.attempt(isLast);
+    }
+    if (!isPaid) {
+      answer.drop();
+      this.#reason = isHere
+        ? `${answer.status}: redirected within the seller's own place, and nothing tells that it was paid`
+        : `${answer.status}: redirected elsewhere, where no payment is taken; ask that address for its own price`;
+      return this.#end(this.#mayBePaid ? "unserved" : "refused");
+    }
+    await onHead(answer);
+    await takeAll(sink, answer);
+    this.#reason = isTooFar ? `more than ${MAX_REDIRECTS} redirects` : next.ok ? "" : next.error;
+    return this.#end("redirected");
+  }
+
   /** Whether it says that the payment was sent and nobody knows yet: sellers say so in a 402 as well. */
-  #take(receipt: PaymentReceipt | null): boolean {
+  #take({ version }: PaymentHeader, answer: BuyerAnswer): boolean {
+    this.#help = helpOf(this.#request, answer) ?? this.#help;
+    const receipt = readReceipt(answer.header(RECEIPT_HEADERS[version].toLowerCase()));
     if (receipt?.errorReason === SETTLEMENT_PENDING && receipt.transaction !== "") return true;
     if (receipt !== null && this.#receipt?.success !== true) this.#receipt = receipt;
     return false;
@@ -164,18 +223,28 @@ class Presentation {
   /** An answer with an error is passed on: where it was paid for, it is what was bought. */
   async #faulty(answer: BuyerAnswer): Promise<PresentedOnce> {
     const { sink, onHead } = this.#options;
-    this.#reason = `the answer is ${answer.status}`;
     if (sink.written === 0) {
       await onHead(answer);
-      const cut = await takeAll(sink, answer);
+      const heard = new Heard(answer.body);
+      const cut = await takeAll(sink, answer, heard);
+      this.#reason = sentenceOf(answer, heard.bytes);
       if (cut !== null) this.#reason += `, and was cut: ${cut.message}`;
-    } else answer.drop();
+    } else this.#reason = await errorOf(answer);
     const isSettled = this.#receipt?.success === true || this.#mayBePaid;
     return this.#end(isSettled ? "unserved" : "refused");
   }
 
   #end(kind: PresentedOnce["kind"]): PresentedOnce {
-    return { kind, status: this.#status, receipt: this.#receipt, reason: this.#reason };
+    const isOver = kind !== "served" && this.#payment !== null && NOT_THIS.has(this.#status ?? 0);
+    return {
+      kind,
+      status: this.#status,
+      receipt: this.#receipt,
+      reason: this.#reason,
+      location: this.#location,
+      help: this.#help,
+      isOver,
+    };
   }
 }
 
@@ -184,9 +253,13 @@ function isNotNow({ status }: BuyerAnswer): boolean {
 }
 
 /** What cut the answer, or null. Faults of the sink itself are thrown. */
-async function takeAll(sink: BoughtAnswerSink, answer: BuyerAnswer): Promise<Error | null> {
+async function takeAll(
+  sink: BoughtAnswerSink,
+  answer: BuyerAnswer,
+  body = answer.body,
+): Promise<Error | null> {
   try {
-    await sink.take(tagged(answer.body));
+    await sink.take(tagged(body));
     return null;
   } catch (cause) {
     answer.drop();
@@ -215,17 +288,45 @@ async function* tagged(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
   }
 }
 
-/** The seller's own sentence, as far as there is one. */
+/** A body that goes on to somebody else, and the beginning of it. */
+export class Heard implements AsyncIterable<Uint8Array> {
+  readonly #body: AsyncIterable<Uint8Array>;
+  readonly #parts: Uint8Array[] = [];
+  #room = MAX_HEARD_BYTES;
+
+  constructor(body: AsyncIterable<Uint8Array>) {
+    this.#body = body;
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#parts);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for await (const part of this.#body) {
+      if (this.#room > 0) this.#parts.push(part.subarray(0, this.#room));
+      this.#room -= Math.min(this.#room, part.length);
+      yield part;
+    }
+  }
+}
+
+/** The answer's own sentence on what is wrong, as far as there is one. */
 async function errorOf(answer: BuyerAnswer): Promise<string> {
-  const fallback = `the answer is ${answer.status}`;
   try {
     const body = await readBody(answer, MAX_QUOTE_BYTES);
-    const quoted = readHeaderJson(answer.header(PAYMENT_REQUIRED_HEADER.toLowerCase()));
-    const error = [body && parseJson(body), quoted]
-      .map((json) => (isRecord(json) ? json["error"] : undefined))
-      .find((each): each is string => typeof each === "string" && each !== "");
-    return error === undefined ? fallback : `${answer.status}: ${error.slice(0, MAX_REASON)}`;
+    return sentenceOf(answer, body ?? Buffer.alloc(0));
   } catch {
-    return fallback;
+    return sentenceOf(answer, Buffer.alloc(0));
   }
+}
+
+/** The same of a body that was read, or of as much of it as was. */
+export function sentenceOf(answer: BuyerAnswer, body: Uint8Array): string {
+  const quoted = readHeaderJson(answer.header(PAYMENT_REQUIRED_HEADER.toLowerCase()));
+  const said = [parseJson(body), quoted]
+    .flatMap((json) => (isRecord(json) ? [json["error"], json["detail"], json["message"]] : []))
+    .find((each): each is string => typeof each === "string" && each !== "");
+  if (said === undefined) return `the answer is ${answer.status}`;
+  return `${answer.status}: ${said.slice(0, MAX_REASON).toWellFormed()}`;
 }

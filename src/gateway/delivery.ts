@@ -7,6 +7,7 @@ import type { Admission, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { BUYER_LEFT } from "../telemetry/timeline.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import { PAYMENT_HEADERS } from "../x402/header.ts";
 import {
@@ -302,9 +303,7 @@ function deliveryNote(delivery: Delivery): string {
     case "unanswered":
       return `no answer of the backend: ${delivery.reason}`;
     case "abandoned":
-      return delivery.sent
-        ? "the buyer left before the end"
-        : "the buyer left before the beginning";
+      return delivery.sent ? BUYER_LEFT : "the buyer left before the beginning";
     default:
       return "the answer broke off";
   }

@@ -17,7 +17,7 @@ export function beginEntry(
   { timeline }: Telemetry,
   visitor: Visitor,
   decision: PricedDecision,
-  { address }: Client,
+  client: Client,
 ): void {
   if (timeline === undefined) return;
   const { method = "" } = visitor.request;
@@ -27,11 +27,24 @@ export function beginEntry(
     method,
     path,
     route: plan.label,
-    client: address,
+    connection: connectionOf(visitor, client),
     target,
     presented: isPresented ? presentedOf(decision.payment) : null,
     asked: isPresented ? askedBy(decision) : NONE,
   });
+}
+
+/** The first request of each connection, which names it. */
+const firsts = new WeakMap<object, string>();
+
+/** Null where it may carry the requests of several buyers. */
+function connectionOf({ id, request }: Visitor, { isDirect }: Client): string | null {
+  if (!isDirect) return null;
+  const connection = request.socket.beneath ?? request.socket;
+  const known = firsts.get(connection);
+  if (known !== undefined) return known;
+  firsts.set(connection, id);
+  return id;
 }
 
 /** The client is told that its payment is not taken, or that there was none. */

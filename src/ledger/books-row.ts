@@ -1,6 +1,7 @@
 /** Lines of the books, as a database driver returns them: columns bear the names of what they hold. */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentDetail, PaymentEvent, PaymentSummary } from "./books.ts";
+import { waitingOf } from "./payment-judgement.ts";
 import { readPaymentRow, stateOf } from "./payment-row.ts";
 import type { SubmissionRow } from "./submission-row.ts";
 
@@ -23,6 +24,7 @@ export function readSummary(columns: Columns): PaymentSummary {
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
     attempts: row.attempts,
+    ...waitingOf(row),
     failureCode: row.failureCode,
     failureDetail: row.failureDetail,
     claimedMs: Number(columns.claimedMs),

@@ -39,6 +39,12 @@ export interface PaymentSummary {
   /** Not ours, and paid it: with SIGNED it is held, with FAILED the seller has paid it back. */
   readonly heldTransaction: string | null;
   readonly attempts: number;
+  /** Of a payment whose attempts are used up: from when on its payer's new signature gives them again; 0: at once. */
+  readonly renewableMs: number;
+  /** Its goods wait for a request: not delivered, or not all of the kept answer has been read. */
+  readonly isLeft: boolean;
+  /** Until when its answer is given again; null: none is kept, or it was given as often as it may be. */
+  readonly keptUntilMs: number | null;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
   readonly claimedMs: number;

@@ -1,6 +1,7 @@
 /** What a stored payment may be used for, and by whom: the questions that transitions are judged by. */
 import { payerOf, samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { PaymentSummary } from "./books.ts";
 import {
   MAX_DELIVERY_ATTEMPTS,
   MAX_RENEWALS,
@@ -115,6 +116,22 @@ export function isRenewable(row: PaymentRow, nowMs: number): boolean {
 
 function isWindowOver({ renewedMs }: PaymentRow, nowMs: number): boolean {
   return renewedMs === null || nowMs - renewedMs >= RENEWAL_WINDOW_MS;
+}
+
+/** What the books tell of a payment that waits for its buyer. */
+export function waitingOf({
+  isLeft,
+  renewals,
+  renewedMs,
+  replays,
+  replayUntilMs,
+}: PaymentRow): Pick<PaymentSummary, "isLeft" | "keptUntilMs" | "renewableMs"> {
+  const isUsedUp = renewals >= MAX_RENEWALS && renewedMs !== null;
+  return {
+    isLeft,
+    keptUntilMs: replays < MAX_REPLAYS ? replayUntilMs : null,
+    renewableMs: isUsedUp ? renewedMs + RENEWAL_WINDOW_MS : 0,
+  };
 }
 
 /** Whether what has an identifier is another payment than the one that is shown with it, or is for another request. */

@@ -12,6 +12,9 @@ const MAX_QUESTIONS = 100;
 /** Steps of one request at most: a settlement may be asked for several times. */
 const MAX_STEPS = 12;
 
+/** Note of a delivery that its buyer did not wait for, though the answer had begun. */
+export const BUYER_LEFT = "the buyer left before the end";
+
 export type StepName = "verification" | "settlement" | "delivery";
 
 export interface TimelineStep {
@@ -49,12 +52,13 @@ export interface AskedPrice {
 /** A request as it came. */
 export interface TimelineHead {
   readonly method: string;
-  /** Without the query, which may hold what is nobody's business. */
+  /** Without the query. */
   readonly path: string;
   /** The key of its route. */
   readonly route: string;
-  /** Who asks, and for which path and query: not to be shown. */
-  readonly client: string;
+  /** The same for all requests of one connection, which are one buyer's; null where several may share it. */
+  readonly connection: string | null;
+  /** Path and query, which may hold what is nobody's business: not to be shown as it is. */
   readonly target: string;
   /** Null: none came. */
   readonly presented: PresentedPayment | null;

@@ -7,7 +7,13 @@ import { documentKind } from "./document.ts";
 import { html, type Html } from "./html.ts";
 import bundled from "./requests-script.json" with { type: "json" };
 import { REQUESTS_CSS } from "./requests-style.ts";
-import type { FactView, PaymentDetailsView, RequestView, StageView } from "./requests-view.ts";
+import type {
+  FactView,
+  ListFilterView,
+  PaymentDetailsView,
+  RequestView,
+  StageView,
+} from "./requests-view.ts";
 
 const { open, policy } = documentKind(REQUESTS_CSS, bundled.script);
 
@@ -15,37 +21,78 @@ const { open, policy } = documentKind(REQUESTS_CSS, bundled.script);
 export const REQUESTS_POLICY = policy;
 
 /** `version`: as of which the list is, for the events that follow. */
-export function requestsPage(requests: readonly RequestView[], version: number): string {
+export function requestsPage(
+  requests: readonly RequestView[],
+  version: number,
+  filter: ListFilterView,
+): string {
   const [newest] = requests;
+  const { find, needsMe } = filter;
+  const isAll = find === "" && !needsMe;
   const body = html`<header>
 <h1>Payments</h1>
 <form method="get" action="">
-<label>Payment key, transaction or nonce <input name="show" type="search" autocomplete="off" spellcheck="false" required></label>
+<label>Payer, path, payment key, transaction or nonce <input name="find" type="search" value="${find}" autocomplete="off" spellcheck="false"></label>
+<label class="check">${needsMe ? html`<input name="needs" type="checkbox" value="me" checked>` : html`<input name="needs" type="checkbox" value="me">`} Needs me</label>
 <button class="quiet">Show</button>
 </form>
 </header>
 <main>
 <p class="state"><span id="live" role="status" class="dim">Newest first, as of ${newest === undefined ? "now" : `${timeOf(newest.at)} UTC`}. Reload the page to see what came since.</span>
 <button id="pause" class="quiet" type="button" hidden>Pause</button></p>
-<ol class="list" id="list" data-version="${version}">
+${!isAll && html`<p class="filter">Only ${filterText(filter)}. <a href="?">All requests</a></p>`}
+<ol class="list" id="list" data-version="${version}" data-query="${queryOf(filter)}">
 ${requests.map(requestItem)}</ol>
-<p class="empty card">No request to a priced route yet.</p>
+<p class="empty card">${isAll ? "No request to a priced route yet." : "Nothing here fits that, and no payment has that name."}</p>
 </main>`;
   return open("Payments: coinslot", body);
 }
 
+function filterText({ find, needsMe }: ListFilterView): Html {
+  const said = html`with <span class="mono">${find}</span>`;
+  if (find === "") return html`what needs you`;
+  return needsMe ? html`what needs you, ${said}` : said;
+}
+
+/** For the events that follow. */
+function queryOf({ find, needsMe }: ListFilterView): string {
+  const query = new URLSearchParams({
+    ...(find !== "" && { find }),
+    ...(needsMe && { needs: "me" }),
+  });
+  return query.toString();
+}
+
 /** One entry of the list; also what an event brings. */
 export function requestItem(request: RequestView): Html {
-  const { id, at, title, outcome, tone, status, ms, stages, error, advice } = request;
+  const { id, at, title, query, outcome, tone, status, ms, stages, error, advice } = request;
   return html`<li id="r-${id}"><article class="card request ${tone}">
 <div class="line"><time class="dim" datetime="${at}">${timeOf(at)}</time><h2>${title}</h2>
+${query !== "" && html`<span class="query mono">${query}</span>`}
+${request.needsOperator && html`<strong class="needs">Needs you</strong>`}
 <span class="end">${outcome}${status !== null && ` (${status})`}</span>
 ${ms !== null && html`<span class="dim">${duration(ms)}</span>`}</div>
+${saleOf(request)}
 <ol class="stages" aria-label="Stages">${stages.map(stageItem)}</ol>
 ${error !== null && html`<p class="error mono">${error}</p>`}
 <p class="advice">${sentence(advice)}</p>
 ${detailsOf(request)}</article></li>
 `;
+}
+
+/** What is paid, and who pays it. */
+function saleOf({ amount, payer, isPayerKnown }: RequestView): Html | false {
+  if (amount === "" && payer === "") return false;
+  const named = html`<span class="mono">${shortened(payer)}</span>`;
+  const link = html`<a href="?find=${encodeURIComponent(payer)}" title="${payer}">${named}</a>`;
+  return html`<p class="sale">${amount}${payer !== "" && html` from ${isPayerKnown ? link : named}`}</p>`;
+}
+
+/** Longest name of a payer that is shown whole, characters. */
+const MAX_PAYER = 14;
+
+function shortened(payer: string): string {
+  return payer.length > MAX_PAYER ? `${payer.slice(0, 6)}…${payer.slice(-4)}` : payer;
 }
 
 const STATES: Readonly<Record<StageView["state"], string>> = {

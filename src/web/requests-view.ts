@@ -23,7 +23,18 @@ export interface RequestView {
   readonly id: string;
   /** ISO 8601, UTC. */
   readonly at: string;
+  /** Method and path. */
   readonly title: string;
+  /** What was asked for beside the path, without what may be secret; "" where there is nothing. */
+  readonly query: string;
+  /** Of the payment: `0.01 USDC on base`; "" where there is none. */
+  readonly amount: string;
+  /** Whole; "" where none is named. */
+  readonly payer: string;
+  /** The payer is an address, whose other requests can be looked for. */
+  readonly isPayerKnown: boolean;
+  /** It waits for whoever reads this. */
+  readonly needsOperator: boolean;
   /** A few words: how it ended, or how far it is. */
   readonly outcome: string;
   readonly tone: "good" | "bad" | "dim";
@@ -38,6 +49,13 @@ export interface RequestView {
   readonly payload: readonly FactView[];
   /** What the ledger says. */
   readonly ledger: readonly FactView[];
+}
+
+/** What of all requests a list shows. */
+export interface ListFilterView {
+  /** What was looked for; "" for everything. */
+  readonly find: string;
+  readonly needsMe: boolean;
 }
 
 /** Everything about one payment. */

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { request } from "node:http";
+import { Agent, request, type OutgoingHttpHeaders } from "node:http";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/config/config.ts";
 import { present, quote, richBuyer, sign } from "../support/buyer.ts";
@@ -15,8 +16,10 @@ beforeAll(async () => {
   gateway = await startGateway({
     chain,
     backend: (request, response) => {
-      if (request.url === "/reports/broken") response.destroy();
-      else response.end("fine");
+      if (request.url?.startsWith("/reports/broken")) return void response.destroy();
+      if (request.url !== "/reports/slow") return void response.end("fine");
+      response.write("a part of it");
+      setTimeout(() => response.end(", and the rest"), 300);
     },
   });
 });
@@ -30,17 +33,38 @@ async function page(query = ""): Promise<string> {
   return (await fetch(`${gateway.adminUrl}/payments${query}`)).text();
 }
 
-/** The entry about a request, without its markup. */
+/** The entry about a payment for it, without its markup; or about the only question. */
 async function entry(title: string): Promise<string> {
-  const items = (await page()).split("<li id=").filter((each) => each.includes(`>${title}<`));
+  const all = (await page()).split("<li id=").filter((each) => each.includes(`>${title}<`));
+  const paid = all.filter((each) => !each.includes("asked to pay"));
+  const items = paid.length > 0 ? paid : all;
   expect(items, `entries of ${title}`).toHaveLength(1);
   return (items[0] ?? "").replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
 }
 
+/** Asks and pays on one connection, as clients do that keep theirs; fetch may open another one. */
+async function buyOnOneConnection(url: string): Promise<Record<string, unknown>> {
+  const buyer = await richBuyer(chain);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ask = async (headers: OutgoingHttpHeaders) => {
+    const [answer] = await once(request(url, { headers, agent }).end(), "response");
+    return { body: await text(answer), receipt: String(answer.headers["x-payment-response"]) };
+  };
+  try {
+    const [requirements] = JSON.parse((await ask({})).body).accepts;
+    const payment = await signPayment({ account: buyer.account, requirements });
+    const header = Buffer.from(JSON.stringify(payment)).toString("base64");
+    const { receipt } = await ask({ "X-PAYMENT": header });
+    return { buyer: buyer.address, ...JSON.parse(atob(receipt)) };
+  } finally {
+    agent.destroy();
+  }
+}
+
 describe("the page of payments", () => {
-  test("shows no signature, no payment header, no query and no key of ours", async () => {
+  test("shows no signature, no payment header, no secret of a query and no key of ours", async () => {
     const buyer = await richBuyer(chain);
-    const url = `${gateway.url}/weather?token=hidden-query`;
+    const url = `${gateway.url}/weather?city=Oslo&token=hidden-query`;
     const header = await sign(buyer, url);
     expect((await present(url, header)).status).toBe(200);
 
@@ -49,36 +73,33 @@ describe("the page of payments", () => {
     const { nonce } = payment.payload.authorization;
     const shown = (await page()) + (await page(`?show=${nonce}`));
     expect(shown).toContain("Payment: delivered");
+    expect(shown).toContain("?city=Oslo&amp;token=…");
     for (const secret of [payment.payload.signature.slice(2, 40), header, "hidden-query"]) {
       expect(shown).not.toContain(secret);
     }
   });
 
   test("shows a purchase stage by stage, with what was signed and what the ledger says", async () => {
-    const buyer = await richBuyer(chain);
-    const url = `${gateway.url}/reports/stages`;
-    const { receipt } = await present(url, await sign(buyer, url));
+    const { buyer, transaction } = await buyOnOneConnection(`${gateway.url}/reports/stages`);
 
-    const text = await entry("GET /reports/stages");
-    expect(text).toMatch(/paid and delivered \(200\)/);
-    expect(text).toMatch(
+    const row = await entry("GET /reports/stages");
+    expect(row).toMatch(/paid and delivered \(200\)/);
+    expect(row).toMatch(
       /402 done [\d.]+ m?s answered 402 payment done [\d.]+ m?s after the 402 verification done [\d.]+ m?s valid settlement done [\d.]+ m?s in transaction \w+….* delivery done [\d.]+ m?s the backend answered 200/,
     );
-    expect(text).toContain(`payer ${buyer.address}`);
-    expect(text).toContain("value 250000 (0.25 USDC)");
-    expect(text).toContain(String(receipt?.["transaction"]));
+    expect(row).toContain(`payer ${String(buyer)}`);
+    expect(row).toContain("value 250000 (0.25 USDC)");
+    expect(row).toContain(String(transaction));
   });
 
-  test("shows a request that nobody paid for, until it is paid for", async () => {
+  test("shows a request that nobody paid for, until its own client has paid for it", async () => {
     const url = `${gateway.url}/reports/asked`;
     await quote(url);
     expect(await entry("GET /reports/asked")).toContain("asked to pay (402)");
 
-    const buyer = await richBuyer(chain);
-    const header = await sign(buyer, url);
-    await present(url, header);
+    await buyOnOneConnection(url);
     const items = (await page()).split("<li id=").filter((each) => each.includes("/reports/asked"));
-    // The first question was asked twice: one of them is what the payment answers.
+    // Two asked, from one address: one of them has paid.
     expect(items.map((each) => /class="end">([^<]*)/.exec(each)?.[1])).toEqual([
       "paid and delivered (200)",
       "asked to pay (402)",
@@ -94,6 +115,83 @@ describe("the page of payments", () => {
     expect(text).toContain("paid, not delivered (502)");
     expect(text).toContain("delivery failed");
     expect(text).toMatch(/the buyer can send the same payment again from .*; \d attempts? left/);
+  });
+
+  test("advises neither to pay again nor to wait where no delivery is left, and what it says is so", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/reports/broken-for-good`;
+    const header = await sign(buyer, url);
+    for (const status of [502, 502, 502, 409]) {
+      expect((await present(url, header)).status).toBe(status);
+    }
+    const rows = (await page("?find=/reports/broken-for-good")).split("<li id=").slice(1);
+    const paid = rows.filter((each) => !each.includes("asked to pay"));
+    const undelivered = "paid, not delivered (502)";
+    const ends = paid.map((each) => /class="end">([^<]*)/.exec(each)?.[1]);
+    expect(ends).toEqual(["payment refused (409)", undelivered, undelivered, undelivered]);
+    for (const row of paid) {
+      expect(row).toMatch(/signs a new payment: that is not charged, and brings what is owed/);
+    }
+
+    // What it says: the new one is not charged, and the delivery is tried again.
+    const before = await chain.balanceOf(buyer.address);
+    expect((await present(url, await sign(buyer, url))).status).toBe(502);
+    expect(await chain.balanceOf(buyer.address)).toBe(before);
+  });
+
+  test("advises of an account that the token's issuer has blocked to pay from another one", async () => {
+    const buyer = await richBuyer(chain);
+    await chain.setBlacklisted(buyer.address, true);
+    const url = `${gateway.url}/reports/blocked`;
+    expect((await present(url, await sign(buyer, url))).error).toContain("blacklisted");
+    const [row = ""] = (await page("?find=/reports/blocked")).split("<li id=").slice(1);
+    expect(row).toContain("a new signature of the same one changes nothing");
+  });
+
+  test("says of a buyer who left until when the answer is kept, and when it was fetched", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/reports/slow`;
+    const header = await sign(buyer, url);
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const answer = await fetch(url, { headers: { "X-PAYMENT": header }, signal });
+    expect(answer.status).toBe(200);
+    leaving.abort();
+    const row = async () => {
+      const rows = (await page("?find=/reports/slow")).split("<li id=");
+      return rows.find((each) => /buyer left/.test(each)) ?? "";
+    };
+    await expect.poll(row).toMatch(/it is kept until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+    expect(await row()).toContain("paid, and the buyer left (200)");
+
+    expect((await present(url, header)).text).toBe("a part of it, and the rest");
+    await expect.poll(row).toContain("Paid and delivered, nothing is left to do");
+  });
+
+  test("finds by payer, by path and by what needs the operator, in the row with amount and payer", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/reports/found`;
+    await present(url, await sign(buyer, url));
+    const broken = `${gateway.url}/reports/broken-once`;
+    const header = await sign(buyer, broken);
+    await present(broken, header);
+    const titles = async (query: string) => {
+      const found = (await page(query)).matchAll(/<h2>([^<]*)/g);
+      return [...new Set([...found].map(([, title]) => title))];
+    };
+
+    const own = ["GET /reports/broken-once", "GET /reports/found"];
+    expect(await titles(`?find=${buyer.address.toLowerCase()}`)).toEqual(own);
+    expect(await titles(`?find=${buyer.address}&needs=me`)).toEqual([own[0]]);
+    expect(await titles("?find=/REPORTS/found")).toEqual([own[1]]);
+    expect(await titles("?find=GET%20/reports/found&needs=me")).toEqual([]);
+    const needing = await titles("?needs=me");
+    expect(needing).toContain(own[0]);
+    expect(needing).not.toContain(own[1]);
+    expect(await page(`?find=${freshAccount().address}`)).toContain("Nothing here fits that");
+    expect(await entry("GET /reports/broken-once")).toContain("0.25 USDC on base-sepolia from 0x");
+    const { payload } = JSON.parse(Buffer.from(header, "base64").toString());
+    expect(await page(`?find=${payload.authorization.nonce}`)).toContain("Payment: settled");
   });
 
   test.each([

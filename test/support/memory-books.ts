@@ -7,7 +7,7 @@ import type {
   PaymentFilter,
   PaymentSummary,
 } from "../../src/ledger/books.ts";
-import { isHeld } from "../../src/ledger/payment-judgement.ts";
+import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
@@ -132,6 +132,7 @@ function summarize([key, { row, claimedMs, updatedMs }]: Entry): PaymentSummary 
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
     attempts: row.attempts,
+    ...waitingOf(row),
     failureCode: row.failureCode,
     failureDetail: row.failureDetail,
     claimedMs,

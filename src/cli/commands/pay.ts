@@ -19,28 +19,24 @@ stdout has the body of the answer and nothing else. The signed payment is sent a
 answer is lost. If that does not help it is kept in a file, to be tried again with --payment FILE.
 
 The key is env:NAME or file:PATH: 0x and 64 hex digits pay on EVM networks, the 64 numbers that
-solana-keygen writes (or base58) on Solana. coinslot keygen makes one. It needs the token, and no gas.
+solana-keygen writes (or base58) on Solana. coinslot keygen makes one. It needs the token, and no gas;
+what is free needs no key.
+
+-L follows five redirects: with your headers and the payment within the place that you asked, without them
+elsewhere, and nothing is paid there.
 
 Exit codes:
-  0  done: the answer is below 400, whether or not it had to be paid for; or --dry-run
+  0  done: the answer is below 400 and no redirect, whether or not it had to be paid for; or --dry-run
   1  failed before anything was signed: no answer, an unusable 402, an answer of 400 or more
   2  wrong usage
-  3  not paid: you said no or nobody could be asked, it is over --max, or no offer fits
+  3  not paid: you said no or nobody could be asked, there is no key, it is over --max, or no offer fits
   4  paid, or perhaps paid, and not served: the payment is kept in a file
-  5  the payment was refused: nothing was settled, as far as the seller tells`;
+  5  the payment was refused: nothing was settled, as far as the seller tells
+  6  a redirect that was not followed, be it paid for or not: where it leads is told`;
 
 /** Adds the command; `done` is told its exit code. */
 export function addPay(program: Command, done: (code: number) => void): void {
-  const allButPayment = [
-    "key",
-    "network",
-    "protocol",
-    "allowAsset",
-    "rpc",
-    "yes",
-    "dryRun",
-    "location",
-  ];
+  const allButPayment = ["key", "network", "protocol", "allowAsset", "rpc", "yes", "dryRun"];
   program
     .command("pay")
     .description("ask for a URL, pay what it costs, and print what it answers: a paying curl")
@@ -68,7 +64,7 @@ export function addPay(program: Command, done: (code: number) => void): void {
     .option("--rpc <url>", "Solana: the node that is asked for a blockhash (default: a public one)")
     .option("-y, --yes", "do not ask")
     .option("--dry-run", "show what it costs and sign nothing")
-    .option("-L, --location", "follow redirects to the same host before anything is paid")
+    .option("-L, --location", "follow redirects, with a payment within the same place only")
     .option("-o, --output <file>", "write the body to this file")
     .option("-i, --include", "print the head of the answer before its body")
     .option("--json", "what was paid, as JSON on stdout; needs --output, or --dry-run")

@@ -26,6 +26,10 @@ export interface KeptPayment {
   readonly payer: string;
   /** Unix seconds; null: not known. */
   readonly validBefore: number | null;
+  /** Of its receipt; absent: it is not known that it was paid. */
+  readonly transaction?: string;
+  /** What the seller said when it did not take the payment any more; absent: it may be sent again. */
+  readonly over?: string;
 }
 
 /** The largest such file, bytes. */
@@ -58,7 +62,7 @@ export async function readKeptPayment(
 ): Promise<Result<KeptPayment, string>> {
   const json = await readJson(path);
   const { url, method, xPayment, amount, network, payer, validBefore } = Object(json ?? {});
-  const { version = X402_VERSION } = Object(json ?? {});
+  const { version = X402_VERSION, transaction, over } = Object(json ?? {});
   const texts: readonly unknown[] = [url, method, xPayment, amount, network, payer];
   if (texts.some((each) => typeof each !== "string")) return err("the file holds no kept payment");
   if (!isVersion(version) || !decodeEnvelope(xPayment, version).ok)
@@ -67,7 +71,12 @@ export async function readKeptPayment(
     return err(`the payment in the file is for ${method} ${url}, and goes nowhere else`);
   }
   const until = Number.isSafeInteger(validBefore) ? validBefore : null;
-  return ok({ url, method, version, xPayment, amount, network, payer, validBefore: until });
+  const kept = { url, method, version, xPayment, amount, network, payer, validBefore: until };
+  return ok({
+    ...kept,
+    ...(typeof transaction === "string" && { transaction }),
+    ...(typeof over === "string" && { over }),
+  });
 }
 
 async function readJson(path: string): Promise<unknown> {

@@ -60,11 +60,12 @@ export function showQuote(
   asked: { readonly method: string; readonly url: URL },
   quote: Quote,
   weighed: readonly Weighed[],
+  help: string | null,
 ): void {
   const { method, url } = asked;
   const reason = quote.error === "" ? "" : `: ${line(quote.error)}`;
   say(`${printable(`${method} ${url.origin}${url.pathname}`)} asks for payment${reason}`);
-  say(`  x402 version ${quote.spoken.join(" and ")}, to be paid in version ${quote.version}`);
+  say(`  it ${spokenText(quote)}`);
   const chosen = chosenOf(weighed);
   for (const { offer, terms, objection } of weighed) {
     const amount =
@@ -90,6 +91,7 @@ export function showQuote(
       if (text.trim() !== "") say(`    ${label.padEnd(LABEL_WIDTH)}${line(text)}`);
     }
   }
+  if (help !== null) say(`  the seller helps buyers at ${line(help)}`);
   for (const fault of quote.unreadable) say(`  ${paint("yellow", line(fault))}`);
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
     say(
@@ -99,6 +101,11 @@ export function showQuote(
       ),
     );
   }
+}
+
+function spokenText({ spoken, version }: Quote): string {
+  if (spoken.length === 1) return `speaks version ${spoken.join()} of x402 only`;
+  return `speaks versions ${spoken.join(" and ")} of x402, and is paid in version ${version}`;
 }
 
 function isSamePlace(resource: string, { origin, pathname }: URL): boolean {

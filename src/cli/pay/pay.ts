@@ -2,6 +2,7 @@
  * `coinslot pay URL`: asks for the price, shows it, pays when that is wanted, and prints what was bought. Nothing
  * is signed before somebody agreed to it, and nothing that was signed is lost.
  */
+import { dirname } from "node:path";
 import { BoughtAnswerSink } from "../../buyer/answer-sink.ts";
 import {
   exchange,
@@ -12,12 +13,21 @@ import {
 } from "../../buyer/exchange.ts";
 import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
+import { Heard, sentenceOf } from "../../buyer/presentation.ts";
+import {
+  helpOf,
+  isOtherPlace,
+  locationOf,
+  MAX_REDIRECTS,
+  redirected,
+} from "../../buyer/redirect.ts";
 import { amountText, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
 import { PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { err, ok, type Result, messageOf } from "../../x402/result.ts";
 import type { X402Version } from "../../x402/x402.ts";
 import { readKeptPayment } from "./kept-payment.ts";
 import { Output } from "./pay-output.ts";
+import { printable } from "../../config/config.ts";
 import { chosenOf, offerView, overLimit, showQuote, weigh, type Weighed } from "./pay-quote.ts";
 import { placeOf, readRequest, type RequestOptions } from "./pay-request.ts";
 import { PAY_EXIT, settleUp } from "./pay-settle.ts";
@@ -48,8 +58,8 @@ export interface PayOptions extends RequestOptions {
 }
 
 const DEFAULT_KEY = "env:COINSLOT_KEY";
-/** Redirects that are followed before anything is paid. */
-const MAX_REDIRECTS = 5;
+const NO_KEY =
+  "there is no key: write --key file:PATH or --key env:NAME, or set COINSLOT_KEY; coinslot keygen makes one";
 
 /** Resolves with the exit code, one of {@link PAY_EXIT}. */
 export async function pay(address: string, options: PayOptions): Promise<number> {
@@ -96,6 +106,8 @@ class Purchase {
   readonly #output: Output;
   readonly #signal: AbortSignal;
   #request: BuyerRequest;
+  /** A redirect has led away from what was asked for: nobody agreed to pay there. */
+  #isElsewhere = false;
 
   constructor({ request, options, output, signal }: Parts) {
     this.#request = request;
@@ -105,26 +117,24 @@ class Purchase {
   }
 
   async run(): Promise<number> {
-    const { payment } = this.#options;
-    if (payment !== undefined) {
-      const kept = await readKeptPayment(payment, this.#request);
-      if (!kept.ok) return fail("pay", `${payment}: ${kept.error}`);
-      say(`sending the payment in ${payment} again: ${kept.value.amount} on ${kept.value.network}`);
-      return settleUp({ ...this.#settling, kept: kept.value });
+    const { payment: file } = this.#options;
+    if (file !== undefined) {
+      const kept = await readKeptPayment(file, this.#request);
+      if (!kept.ok) return fail("pay", `${file}: ${kept.error}`);
+      const { amount, network, over } = kept.value;
+      if (over !== undefined) say(`the seller did not take it any more: ${printable(over)}`);
+      say(printable(`sending the payment in ${file} again: ${amount} on ${network}`));
+      const again = { wasSent: true, folder: dirname(file) };
+      return settleUp({ ...this.#settling, ...again, kept: kept.value });
     }
-    const purse = this.#openPurse();
-    if (!purse.ok) return fail("pay", purse.error);
     const answer = await this.#askForPrice();
     if (!answer.ok) return fail("pay", answer.error);
-    if (answer.value.status !== 402) {
-      // Nothing was asked for: the answer is what was wanted, or an error.
-      const { status } = answer.value;
-      await this.#output.begin(answer.value);
-      await new BoughtAnswerSink(this.#output.write).take(answer.value.body);
-      say(`nothing was paid: the answer is ${status}`);
-      if (status >= 300 && status < 400) say("it is a redirect; -L follows those to the same host");
-      if (this.#options.json) this.#tell({ status, paid: false });
-      return status < 400 ? PAY_EXIT.done : PAY_EXIT.failed;
+    if (answer.value.status !== 402) return this.#passOn(answer.value);
+    const { origin } = this.#request.url;
+    if (this.#isElsewhere) {
+      answer.value.drop();
+      const place = `it redirects to another place, ${origin}, which asks for payment`;
+      return fail("pay", `${place}: ask there, if you trust it`);
     }
     const body = await readBody(answer.value, MAX_QUOTE_BYTES);
     if (body === undefined) {
@@ -135,23 +145,42 @@ class Purchase {
     }
     const header = answer.value.header(PAYMENT_REQUIRED_HEADER.toLowerCase());
     const quote = readQuote({ header, body }, this.#options.protocol);
-    return quote.ok ? this.#decide(quote.value, purse.value) : fail("pay", quote.error);
+    if (!quote.ok) return fail("pay", quote.error);
+    const purse = this.#openPurse();
+    if (!purse.ok) return fail("pay", purse.error);
+    return this.#decide(quote.value, purse.value, helpOf(this.#request, answer.value));
   }
 
-  /** A dry run shows prices to whoever has no key. */
+  /** Nothing was asked for: the answer is what was wanted, or an error, or leads elsewhere. */
+  async #passOn(answer: BuyerAnswer): Promise<number> {
+    const { status } = answer;
+    await this.#output.begin(answer);
+    const heard = new Heard(answer.body);
+    await new BoughtAnswerSink(this.#output.write).take(heard);
+    this.#output.endLine();
+    const location = locationOf(this.#request, answer);
+    const reason = status < 400 ? null : sentenceOf(answer, heard.bytes);
+    if (this.#options.json) this.#tell({ status, paid: false, location, reason });
+    if (location !== null) {
+      const said = `nothing was paid: the answer is ${status}, a redirect to ${location}; -L follows it`;
+      return fail("pay", said, PAY_EXIT.redirected);
+    }
+    say(printable(`nothing was paid: ${reason ?? `the answer is ${status}`}`));
+    const help = helpOf(this.#request, answer);
+    if (reason !== null && help !== null) say(`  the seller helps buyers at ${printable(help)}`);
+    return reason === null ? PAY_EXIT.done : PAY_EXIT.failed;
+  }
+
+  /** Null where none was named: what is free needs none, and a price is shown to everybody. */
   #openPurse(): Result<BuyerKey | null, string> {
-    const { key, dryRun } = this.#options;
+    const { key } = this.#options;
     if (key !== undefined) return openKey(key);
     const isSet = process.env["COINSLOT_KEY"] ?? process.env["COINSLOT_KEY_FILE"];
-    if (isSet !== undefined) return openKey(DEFAULT_KEY);
-    if (dryRun) return ok(null);
-    return err(
-      "no key: write --key file:PATH or --key env:NAME, or set COINSLOT_KEY; coinslot keygen makes one",
-    );
+    return isSet === undefined ? ok(null) : openKey(DEFAULT_KEY);
   }
 
   async #askForPrice(): Promise<Result<BuyerAnswer, string>> {
-    const { location, timeout } = this.#options;
+    const { location: isFollowing, timeout } = this.#options;
     for (let redirects = 0; ; redirects += 1) {
       let answer: BuyerAnswer;
       try {
@@ -161,18 +190,18 @@ class Purchase {
         if (cause instanceof NoAnswer) return err(cause.message);
         throw cause;
       }
-      const target = answer.header("location");
-      if (!location || answer.status < 300 || answer.status >= 400 || target === "")
-        return ok(answer);
+      const location = locationOf(this.#request, answer);
+      if (!isFollowing || location === null) return ok(answer);
       answer.drop();
-      const next = redirected(this.#request, answer.status, target);
+      const next = redirected(this.#request, answer, location);
       if (!next.ok) return next;
       if (redirects >= MAX_REDIRECTS) return err(`more than ${MAX_REDIRECTS} redirects`);
+      this.#isElsewhere ||= isOtherPlace(this.#request, next.value.url);
       this.#request = next.value;
     }
   }
 
-  async #decide(quote: Quote, purse: BuyerKey | null): Promise<number> {
+  async #decide(quote: Quote, purse: BuyerKey | null, help: string | null): Promise<number> {
     const options = this.#options;
     const wishes = {
       family: purse?.kind ?? null,
@@ -181,10 +210,11 @@ class Purchase {
       max: options.max,
     };
     const weighed = weigh(quote, wishes);
-    showQuote(this.#request, quote, weighed);
+    showQuote(this.#request, quote, weighed, help);
     const terms = chosenOf(weighed);
     const objection =
       terms === null ? "none of the offers can be paid here" : overLimit(terms, wishes);
+    const told = { version: quote.version, versions: quote.spoken, help };
     if (options.dryRun) {
       const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;
       say(objection === undefined ? `dry run: ${would}` : `dry run: would not pay: ${objection}`);
@@ -192,8 +222,7 @@ class Purchase {
         const chosen = terms?.offer.index ?? null;
         this.#tell({
           paid: false,
-          version: quote.version,
-          versions: quote.spoken,
+          ...told,
           reason: objection ?? null,
           chosen,
           offers: weighed.map(offerView),
@@ -202,14 +231,14 @@ class Purchase {
       return PAY_EXIT.done;
     }
     if (terms === null || objection !== undefined || purse === null) {
-      return this.#notPaid(objection ?? "there is no key", weighed);
+      return this.#notPaid(objection ?? NO_KEY, weighed, told);
     }
     const refusal = await this.#askForConsent(terms, purse);
-    if (refusal !== undefined) return this.#notPaid(refusal, weighed);
+    if (refusal !== undefined) return this.#notPaid(refusal, weighed, told);
     // The libraries behind it take half a second to load, which a dry run need not wait for.
     const { signPayment } = await import("../../buyer/signing.ts");
     const signed = await signPayment({ purse, terms, quote, rpcUrl: this.#options.rpc });
-    if (this.#signal.aborted) return this.#notPaid("interrupted", []);
+    if (this.#signal.aborted) return this.#notPaid("interrupted", [], told);
     return settleUp({
       ...this.#settling,
       kept: {
@@ -225,8 +254,9 @@ class Purchase {
     });
   }
 
-  #notPaid(reason: string, weighed: readonly Weighed[]): number {
-    if (this.#options.json) this.#tell({ paid: false, reason, offers: weighed.map(offerView) });
+  #notPaid(reason: string, weighed: readonly Weighed[], told: object): number {
+    if (this.#options.json)
+      this.#tell({ paid: false, ...told, reason, offers: weighed.map(offerView) });
     return fail("pay", `not paid: ${reason}`, PAY_EXIT.notAgreed);
   }
 
@@ -243,35 +273,14 @@ class Purchase {
   }
 
   get #settling() {
-    const { timeout, json = false, output, keep: folder } = this.#options;
+    const { timeout, json = false, output, keep: folder, location: follow = false } = this.#options;
     const body = output ?? null;
     const parts = { request: this.#request, output: this.#output, signal: this.#signal };
-    return { ...parts, silenceMs: timeout, json, body, folder };
+    return { ...parts, silenceMs: timeout, json, body, folder, follow, wasSent: false };
   }
 
   #tell(result: Readonly<Record<string, unknown>>): void {
     const { method, url } = this.#request;
     process.stdout.write(toJson({ url: placeOf(url), method, ...result }));
   }
-}
-
-/** Headers may hold secrets of yours, so a redirect is followed to the same host, and never to less security. */
-function redirected(
-  request: BuyerRequest,
-  status: number,
-  target: string,
-): Result<BuyerRequest, string> {
-  if (!URL.canParse(target, request.url.href)) return err("the redirect leads nowhere");
-  const url = new URL(target, request.url);
-  const isUpgrade =
-    request.url.protocol === "http:" &&
-    url.protocol === "https:" &&
-    url.hostname === request.url.hostname;
-  if (url.origin !== request.url.origin && !isUpgrade) {
-    return err(`it redirects to another place, ${url.origin}: ask there, if you trust it`);
-  }
-  if (request.body !== null && status !== 307 && status !== 308) {
-    return err(`it redirects with ${status}, which does not take the body along`);
-  }
-  return ok({ ...request, url });
 }

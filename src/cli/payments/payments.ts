@@ -154,7 +154,7 @@ async function show(
     );
     return 1;
   }
-  const view = detailOf(payment, adviceOn(payment), new Tokens(config));
+  const view = detailOf(payment, adviceOn(payment, Date.now()), new Tokens(config));
   process.stdout.write(json ? toJson(view) : toPage(view, wantsColor(process.stdout)));
   return 0;
 }

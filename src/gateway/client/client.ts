@@ -19,6 +19,8 @@ export interface Client {
   readonly proto: "http" | "https";
   /** The host that the client asked for there, as `Host` writes it. Never the source of a URL of ours. */
   readonly host: string | undefined;
+  /** The peer of its connection, which is no proxy that we know of: nobody else's requests come by it. */
+  readonly isDirect: boolean;
   /** For `X-Forwarded-For`: the client, then the proxies that are trusted, the nearest last. */
   readonly forwardedFor: string;
 }
@@ -28,7 +30,7 @@ export function readClient(request: InboundRequest, trusted: TrustedProxies): Cl
   const peer = peerAddress(socket.remoteAddress);
   if (!trusted.isEmpty && trusted.has(peer)) return readProxied(request, peer, trusted);
   const host = valueOf(rawHeaders, "host");
-  return { address: peer, proto: protoOf(socket), host, forwardedFor: peer };
+  return { address: peer, proto: protoOf(socket), host, isDirect: true, forwardedFor: peer };
 }
 
 /** A dual-stack socket reports IPv4 clients as `::ffff:192.0.2.1`, and link-local ones with their zone. */
@@ -68,6 +70,7 @@ function readProxied(
     address,
     proto: (Object.hasOwn(PROTOS, proto) ? PROTOS[proto] : undefined) ?? protoOf(socket),
     host: host !== undefined && HOST.test(host) ? host : valueOf(rawHeaders, "host"),
+    isDirect: false,
     forwardedFor: proven.toReversed().join(", "),
   };
 }

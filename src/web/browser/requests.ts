@@ -27,7 +27,8 @@ function start(list: HTMLOListElement, live: Element, pause: HTMLButtonElement):
     if (live.textContent !== text) live.textContent = text;
   };
   const follow = (): void => {
-    const events = new EventSource(`/payments/events?after=${version}`);
+    const query = list.dataset["query"] ?? "";
+    const events = new EventSource(`/payments/events?after=${version}${query && `&${query}`}`);
     source = events;
     events.addEventListener("open", () => say("Live: newest first, UTC."));
     events.addEventListener("error", () => {

@@ -61,6 +61,8 @@ const receipt = Buffer.from(
   }),
 ).toString("base64");
 
+const sold = { "X-PAYMENT-RESPONSE": receipt };
+
 describe("a quote", () => {
   test.each([
     ["is no JSON", "<html>", /not a JSON object/],
@@ -258,6 +260,22 @@ describe("an answer that is lost after paying", () => {
 });
 
 describe("a redirect", () => {
+  /** What the requests of one server were, with their payments. */
+  async function serve(answer: RequestListener): Promise<{ url: string; asked: string[] }> {
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      const paid = request.headers["x-payment"] === undefined ? "" : " paid";
+      asked.push(
+        `${request.method} ${request.url}${paid} ${String(request.headers["x-secret"] ?? "-")}`,
+      );
+      answer(request, response);
+    });
+    const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+    closing.defer(() => drain(server, AbortSignal.abort()));
+    return { url: `http://127.0.0.1:${port}`, asked };
+  }
+
+  const SECRET = ["-H", "X-Secret: s"];
   test("takes no payment along", async () => {
     const other = await open(quoteOf(good));
     const seller = await open(quoteOf(good), (_, response) =>
@@ -265,27 +283,129 @@ describe("a redirect", () => {
     );
     const { code, stderr } = await runHere(["pay", seller.url, "-y", "-L"], env);
     expect(stderr).toContain("redirected elsewhere, where no payment is taken");
+    expect(stderr).toContain(`it led to ${other.url}`);
     expect({ code, payments: other.payments }).toEqual({ code: 5, payments: [] });
   });
 
-  test("before paying is followed to the same host only, and only when told to", async () => {
+  test("of what is free is shown, and followed when told to: without a key, and without headers elsewhere", async () => {
+    const other = await serve((_, response) => response.end("elsewhere"));
+    const seller = await serve((request, response) => {
+      const target = request.url === "/away" ? `${other.url}/x?signed=1` : "/there";
+      if (request.url === "/there") return void response.end("there");
+      response.writeHead(request.method === "POST" ? 303 : 302, { Location: target }).end("moved");
+    });
+    const shown = await runHere(["pay", `${seller.url}/away`, ...SECRET]);
+    expect(shown).toMatchObject({ code: 6, stdout: "moved" });
+    expect(shown.stderr).toContain(`a redirect to ${other.url}/x?signed=1; -L follows it`);
+    const output = join(folder, "body");
+    const json = await runHere(["pay", `${seller.url}/away`, "-o", output, "--json"]);
+    const location = `${other.url}/x?signed=1`;
+    expect(JSON.parse(json.stdout)).toMatchObject({ status: 302, paid: false, location });
+    expect(other.asked).toEqual([]);
+
+    const away = await runHere(["pay", `${seller.url}/away`, ...SECRET, "-L"]);
+    expect(away).toMatchObject({ code: 0, stdout: "elsewhere" });
+    expect(other.asked).toEqual(["GET /x?signed=1 -"]);
+    const here = await runHere(["pay", `${seller.url}/here`, "-d", "{}", ...SECRET, "-L"]);
+    expect(here).toMatchObject({ code: 0, stdout: "there" });
+    expect(seller.asked.slice(-2)).toEqual(["POST /here s", "GET /there s"]);
+  });
+
+  test("to another place is not paid there, and without end is given up", async () => {
     const other = await open(quoteOf(good));
     let target = other.url;
-    const server = createServer((request, response) => {
-      if (request.url === "/there")
-        return void response.end(`at ${String(request.headers["x-secret"])}`);
-      response.writeHead(302, { Location: target }).end();
-    });
-    const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-    closing.defer(() => drain(server, AbortSignal.abort()));
-    const words = ["pay", `http://127.0.0.1:${port}/here`, "-y", "-H", "X-Secret: s"];
+    const seller = await serve((_, response) =>
+      response.writeHead(302, { Location: target }).end(),
+    );
+    const away = await runHere(["pay", seller.url, "-y", "-L"], env);
+    const { origin } = new URL(other.url);
+    expect(away.stderr).toContain(`it redirects to another place, ${origin}, which asks for`);
+    expect({ code: away.code, payments: other.payments }).toEqual({ code: 1, payments: [] });
+    target = "/again";
+    const round = await runHere(["pay", seller.url, "-y", "-L"], env);
+    expect(round.stderr).toContain("more than 5 redirects");
+    expect(seller.asked.length).toBe(1 + 6);
+    target = "file:///etc/passwd";
+    const odd = await runHere(["pay", seller.url, "-y", "-L"], env);
+    expect(odd).toMatchObject({ code: 1, stdout: "" });
+  });
 
-    const away = await runHere([...words, "-L"], env);
-    expect(away.stderr).toContain(`it redirects to another place, ${new URL(other.url).origin}`);
-    expect(away.code).toBe(1);
-    target = "/there";
-    expect(await runHere([...words, "-L"], env)).toMatchObject({ code: 0, stdout: "at s" });
-    expect(await runHere(words, env)).toMatchObject({ code: 0, stdout: "" });
+  test("that was paid for is shown with its receipt, and its payment kept where it may still be taken", async () => {
+    const other = await serve((_, response) => response.end("stored"));
+    let target = `${other.url}/object`;
+    const seller = await open(quoteOf(good), (_, response) =>
+      response.writeHead(302, { ...sold, Location: target }).end(),
+    );
+    const words = ["pay", seller.url, "-y", "--keep", folder];
+    const away = await runHere(words, env);
+    expect(away.stderr).toMatch(/^paid 0\.01 USDC/m);
+    expect(away.stderr).toContain(`paid, and the answer is a redirect to ${other.url}/object`);
+    expect(away.stderr).not.toContain("the payment is kept");
+    expect({ code: away.code, asked: other.asked }).toEqual({ code: 6, asked: [] });
+
+    const followed = await runHere([...words, "-L", ...SECRET], env);
+    expect(followed).toMatchObject({ code: 0, stdout: "stored" });
+    expect(followed.stderr).toMatch(/^ {2}transaction +0x(?:ab){32}$/m);
+    expect(other.asked).toEqual(["GET /object -"]);
+
+    target = "/thing/";
+    const here = await runHere(words, env);
+    expect(here.code).toBe(6);
+    expect(here.stderr).toContain(`repeat the command with -L --payment ${keptIn(here.stderr)}`);
+    // Nobody delivers it there: what was paid stays known, and it is not to be sent again and again.
+    const seen: string[] = [];
+    const again = await open(
+      quoteOf(good),
+      (_, response) => response.writeHead(302, { ...sold, Location: "/thing/" }).end(),
+      (request, response) => {
+        seen.push(String(request.url));
+        response.end("the thing");
+      },
+    );
+    const bought = await runHere(["pay", again.url, "-y", "-L"], env);
+    expect(bought).toMatchObject({ code: 0, stdout: "the thing" });
+    expect(seen).toEqual(["/thing/"]);
+    expect(new Set(again.payments).size).toBe(1);
+  });
+});
+
+describe("a payment that brings nothing more", () => {
+  const HELP = { Link: '</terms>; rel="terms", <mailto:help@shop.example>; rel="help"' };
+
+  test("is not to be sent again, and the seller's words and its help are told", async () => {
+    const gone =
+      "invalid_transaction_state: paid in 0x1, and each attempt to deliver it has failed";
+    const seller = await open(
+      quoteOf(good),
+      (_, response) => response.writeHead(502, { ...sold, ...HELP }).end(),
+      (_, response) => response.writeHead(409, HELP).end(JSON.stringify({ error: gone })),
+    );
+    const lost = await runHere(["pay", seller.url, "-y", "--keep", folder], env);
+    expect(lost.code).toBe(4);
+    expect(lost.stderr).toContain(`paid, but not served: 409: ${gone}`);
+    expect(lost.stderr).toContain("the seller does not take it any more, do not send it again");
+    expect(lost.stderr).not.toContain("repeat the command");
+    expect(lost.stderr).toContain("the seller helps buyers at mailto:help@shop.example");
+    const file = keptIn(lost.stderr);
+    expect(JSON.parse(await readFile(file, "utf8"))).toMatchObject({ over: `409: ${gone}` });
+
+    const again = await runHere(["pay", seller.url, "--payment", file]);
+    expect(again.code).toBe(4);
+    expect(again.stderr).toContain(`the seller did not take it any more: 409: ${gone}`);
+    expect(again.stderr).toContain("paid, but not served: 409:");
+    expect(again.stderr).not.toContain("repeat the command");
+    expect(keptIn(again.stderr)).toBe(file);
+  });
+
+  test("because its request lacks something was not settled, which is told as the seller says it", async () => {
+    const error = "invalid_payload: the query needs city";
+    const seller = await open(quoteOf(good), (_, response) =>
+      response.writeHead(400, HELP).end(JSON.stringify({ error })),
+    );
+    const { code, stdout, stderr } = await runHere(["pay", seller.url, "-y"], env);
+    expect(stderr).toContain(`the payment was not settled: 400: ${error}`);
+    expect(stderr).toContain("mailto:help@shop.example");
+    expect({ code, stdout: JSON.parse(stdout) }).toEqual({ code: 5, stdout: { error } });
   });
 });
 

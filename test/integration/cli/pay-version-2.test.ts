@@ -59,7 +59,11 @@ describe.each([
         continue;
       }
       const version = protocol ?? spoken.at(-1);
-      expect(bought.stderr).toContain(`x402 version ${told}, to be paid in version ${version}`);
+      expect(bought.stderr).toContain(
+        spoken.length === 1
+          ? `it speaks version ${told} of x402 only`
+          : `it speaks versions ${told} of x402, and is paid in version ${version}`,
+      );
       expect(bought.stderr).toMatch(/^paid 0\.01 USDC \(\$0\.01\) on base-sepolia$/m);
       expect(bought.stderr).toMatch(/^ {2}transaction +0x[0-9a-f]{64}$/m);
       expect([bought.code, paid]).toEqual([0, 10_000n]);
@@ -68,6 +72,8 @@ describe.each([
 
   test("tells a refusal in the same words", async () => {
     await using gateway = await startGateway({ chain, more });
+    const dry = await runHere(["pay", `${gateway.url}/weather`, "--dry-run", "--json"]);
+    expect(JSON.parse(dry.stdout)).toMatchObject({ versions: spoken, version: spoken.at(-1) });
     const poor = { COINSLOT_KEY: freshAccount().privateKey };
     const { code, stderr } = await runHere(["pay", `${gateway.url}/weather`, "-y"], poor);
     expect(stderr).toMatch(/the payment was not settled: 402: insufficient_funds/);

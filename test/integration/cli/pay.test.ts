@@ -133,9 +133,14 @@ describe("on an EVM network", () => {
   });
 
   test("what is free is not paid for, and an error is told by the exit code", async () => {
-    const free = await runHere(["pay", `${gateway.url}/health`], env);
+    // Without a key: there is nothing to pay.
+    const free = await runHere(["pay", `${gateway.url}/health`]);
     expect(free).toMatchObject({ code: 0, stdout: "GET /health " });
     expect(free.stderr).toContain("nothing was paid");
+    const priced = await runHere(["pay", `${gateway.url}/weather`, "-y"]);
+    expect(priced.stderr).toMatch(/^\* 0\.01 USDC \(\$0\.01\)$/m);
+    expect(priced.stderr).toContain("not paid: there is no key: write --key file:PATH");
+    expect(priced).toMatchObject({ code: 3, stdout: "" });
     const gone = await runHere(["pay", `${gateway.url}/nowhere`, "-i"], env);
     expect(gone.code).toBe(1);
     expect(gone.stdout).toMatch(/^HTTP\/1\.1 404 Not Found\r\n/);
@@ -152,6 +157,25 @@ describe("on an EVM network", () => {
     expect(stdout).toBe("nothing here");
     expect(stderr).toContain("paid, but not served: the answer is 404");
     expect(code).toBe(4);
+  });
+
+  test("once no delivery is left nobody is told to send the payment again", async () => {
+    const words = ["pay", `${gateway.url}/missing`];
+    const before = await chain.balanceOf(gateway.payee);
+    // Somebody who is owed nothing yet.
+    const { privateKey } = await richBuyer(chain);
+    let ended = await runHere([...words, "-y", "--keep", folder], { COINSLOT_KEY: privateKey });
+    const [, file = ""] = /the payment is kept in (\S+);/.exec(ended.stderr) ?? [];
+    for (let sent = 1; ended.stderr.includes(`with --payment ${file}`); sent += 1) {
+      expect(sent).toBeLessThan(5);
+      ended = await runHere([...words, "--payment", file]);
+    }
+    expect(ended.code).toBe(4);
+    expect(ended.stderr).toMatch(
+      /paid, but not served: 409: .* each attempt to deliver it has failed/,
+    );
+    expect(ended.stderr).toContain("do not send it again");
+    expect(await chain.balanceOf(gateway.payee)).toBe(before + 10_000n);
   });
 
   test("who has no money is refused, and told that nothing was settled", async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { adviceOn, adviceOnRequest } from "../../../src/admin/advice.ts";
+import { adviceOn, adviceOnRequest, needsOperator } from "../../../src/admin/advice.ts";
 import type { PaymentSummary } from "../../../src/ledger/books.ts";
+import type { PaymentOutcome } from "../../../src/telemetry/metrics.ts";
+import type { RequestEnd } from "../../../src/telemetry/timeline.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 
 const failed: PaymentSummary = {
@@ -17,28 +19,97 @@ const failed: PaymentSummary = {
   transaction: null,
   heldTransaction: null,
   attempts: 0,
+  renewableMs: 0,
+  isLeft: false,
+  keptUntilMs: null,
   failureCode: "insufficient_funds",
   failureDetail: "the payer holds 0",
   claimedMs: 0,
   updatedMs: 0,
 };
 
+const end = (outcome: PaymentOutcome, status = 402): RequestEnd => ({ outcome, status, ms: 1 });
+const STATE = "invalid_transaction_state";
+const paid = { ...failed, failureCode: null, failureDetail: null, transaction: "0x5" } as const;
+const owed: PaymentSummary = { ...paid, state: "SETTLED", attempts: 3, isLeft: true };
+const sold: PaymentSummary = { ...paid, state: "DELIVERED", attempts: 1 };
+const NOW = Date.UTC(2026, 7, 1, 12);
+
 describe("what to do", () => {
   test("about a refusal is the same for a request and for a payment in the ledger", () => {
-    const said = adviceOnRequest("refused", "insufficient_funds: the payer holds 0");
+    const said = adviceOnRequest(end("refused"), "insufficient_funds: the payer holds 0");
     expect(said).toMatch(/^the payer's account holds less/);
-    expect(adviceOn(failed)).toMatch(new RegExp(`no money moved.*The reason: ${said}$`));
+    expect(adviceOn(failed, 0)).toMatch(new RegExp(`no money moved.*The reason: ${said}$`));
   });
 
   test("is said of a payment that failed for a reason that is none of ours, too", () => {
-    expect(adviceOn({ ...failed, failureCode: null })).toMatch(/the payment counts as paid$/);
+    expect(adviceOn({ ...failed, failureCode: null }, 0)).toMatch(/the payment counts as paid$/);
   });
 
   test("follows from how a request ended where the client was told no code", () => {
-    expect(adviceOnRequest("limited", null)).toContain("limits.unpaidPerIp");
-    expect(adviceOnRequest("challenged", "X-PAYMENT header is required")).toMatch(
+    expect(adviceOnRequest(end("limited", 429), null)).toContain("limits.unpaidPerIp");
+    expect(adviceOnRequest(end("challenged"), "X-PAYMENT header is required")).toMatch(
       /^nothing is paid/,
     );
-    expect(adviceOnRequest("refused", "constructor: x")).toMatch(/^nothing was charged/);
+    expect(adviceOnRequest(end("refused"), "constructor: x")).toMatch(/^nothing was charged/);
   });
+
+  test.each([
+    "the token refuses the transfer: Blacklistable: account is blacklisted",
+    "the payer's or the payee's token account is frozen",
+  ])(
+    "about an account that its token's issuer has blocked is to pay from another one: %s",
+    (detail) => {
+      const said = adviceOnRequest(end("refused"), `${STATE}: ${detail}`);
+      expect(said).toContain("a new signature of the same one changes nothing");
+      const inLedger = adviceOn({ ...failed, failureCode: STATE, failureDetail: detail }, 0);
+      expect(inLedger).toContain(said);
+      expect(inLedger).not.toContain("has to sign a new payment");
+    },
+  );
+
+  test.each([
+    [402, "this payment was used before; sign a new one", "nothing was charged for it again"],
+    [409, "paid in 0x1, and each attempt to deliver it has failed", "is paid already, or may be"],
+    [402, "the simulated transfer runs out of gas", "once that is put right"],
+    [402, "the token refuses the transfer: Pausable: paused", "before that ends"],
+  ])(
+    "about the one code for all of that is told by its sentence: %d %s",
+    (status, detail, said) => {
+      expect(adviceOnRequest(end("refused", status), `${STATE}: ${detail}`)).toContain(said);
+    },
+  );
+
+  test("about a delivery without attempts is a new signature that is not charged, or the money back", () => {
+    const said = adviceOn(owed, NOW);
+    expect(said).toMatch(/signs a new payment: that is not charged, and brings what is owed/);
+    expect(said).toContain(`--resolve ${owed.key}`);
+    expect(said).toContain("give the money back");
+    const late = adviceOn({ ...owed, renewableMs: NOW + 1_000 }, NOW);
+    expect(late).toContain("bring more attempts from 2026-08-01 12:00:01 UTC on");
+    expect(late).not.toContain("brings what is owed");
+  });
+
+  test("about a buyer who left says whether the answer is kept, and until when", () => {
+    const kept = { ...sold, isLeft: true, keptUntilMs: NOW + 600_000 };
+    expect(adviceOn(kept, NOW)).toContain("it is kept until 2026-08-01 12:10:00 UTC");
+    expect(adviceOn(kept, NOW + 600_000)).toContain("none of it is kept now");
+    expect(adviceOn(sold, NOW, true)).toContain("none of it is kept now");
+    // He has come back for it since.
+    expect(adviceOn({ ...kept, isLeft: false }, NOW, true)).toMatch(/nothing is left to do$/);
+    expect(adviceOn(sold, NOW)).toMatch(/nothing is left to do$/);
+  });
+});
+
+test.each([
+  ["held", { ...paid, state: "SIGNED", heldTransaction: "0x6" }, true],
+  ["just being settled", { ...paid, state: "SIGNED", claimedMs: NOW - 120_000 }, false],
+  ["without an outcome for long", { ...paid, state: "SIGNED", claimedMs: NOW - 120_001 }, true],
+  ["owed", owed, true],
+  ["being waited for", { ...owed, isLeft: false }, false],
+  ["settled for others", { ...owed, binding: null }, false],
+  ["delivered", sold, false],
+  ["failed", failed, false],
+] as const)("whether a payment that is %s needs the operator", (_, payment, needs) => {
+  expect(needsOperator(payment, NOW)).toBe(needs);
 });

@@ -14,6 +14,8 @@ import { Metrics } from "../../../src/telemetry/metrics.ts";
 interface Stage {
   readonly followers: Set<PaymentFollower>;
   readonly asked: number[];
+  /** What was looked for. */
+  readonly found: string[];
   readonly ask: (
     path: string,
     headers?: Record<string, string>,
@@ -24,12 +26,17 @@ interface Stage {
 async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Stage> {
   const followers = new Set<PaymentFollower>();
   const asked: number[] = [];
+  const found: string[] = [];
   const pages: PaymentsPages = {
     policy: "default-src 'none'",
-    list: async () => "<p>list</p>",
+    list: async ({ find, needsMe }) => {
+      found.push(`${find} ${needsMe}`);
+      return "<p>list</p>";
+    },
     show: async (name) => ({ found: name === "known", page: `<p>${name.length}</p>` }),
-    follow(after, follower) {
+    follow(after, { find, needsMe }, follower) {
       asked.push(after);
+      found.push(`${find} ${needsMe}`);
       followers.add(follower);
       return () => void followers.delete(follower);
     },
@@ -47,6 +54,7 @@ async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Sta
   return {
     followers,
     asked,
+    found,
     ask: (path, headers = {}, method = "GET") => {
       const answered = Promise.withResolvers<IncomingMessage>();
       const options = { port, host: "127.0.0.1", path, method, headers, agent: false };
@@ -86,6 +94,16 @@ describe("the page of payments", () => {
     expect(await statusOf(ask("/payments?show=known"))).toBe(200);
     expect(await statusOf(ask("/payments?show=other"))).toBe(404);
     expect(await statusOf(ask(`/payments?show=${"x".repeat(301)}`))).toBe(400);
+  });
+
+  test("shows what is looked for, and follows the same", async () => {
+    const { ask, found } = await stage();
+    for (const path of ["/payments", "/payments/events"]) {
+      expect(await statusOf(ask(`${path}?find=${"x".repeat(301)}`))).toBe(400);
+      await ask(`${path}?find=%20%2Freports%20&needs=me`);
+      await ask(`${path}?needs=you`);
+    }
+    expect(found).toEqual(["/reports true", " false", "/reports true", " false"]);
   });
 
   test.each(["localhost:9402", "127.0.0.1", "[::1]:9402", "10.0.0.7:80", "shop.localhost"])(

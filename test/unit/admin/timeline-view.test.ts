@@ -12,13 +12,36 @@ const head: TimelineHead = {
   method: "GET",
   path: "/weather",
   route: "GET /weather",
-  client: "192.0.2.1",
+  connection: null,
   target: "/weather?hunter2",
   presented: null,
   asked: [],
 };
 
+function viewOf(record: TimelineRecord, shown = head) {
+  const known = { record, question: null, payment: null };
+  return viewOfRequest(known, shown, { tokens: new Tokens(configOf(CONFIG)), nowMs: 0 });
+}
+
 describe("a request on the operator's page", () => {
+  test.each([
+    ["/weather", ""],
+    ["/weather?city=Oslo&days=3", "?city=Oslo&days=3"],
+    ["/weather?q=S%C3%B8r+Tr%C3%B8ndelag", "?q=Sør Trøndelag"],
+    [
+      "/weather?city=Oslo&api_key=hunter2&Authorization=hunter2",
+      "?city=Oslo&api_key=…&Authorization=…",
+    ],
+    [`/weather?note=${"hunter2".repeat(9)}`, "?note=…"],
+    ["/weather?hunter2&=hunter2", "?…&…"],
+    [`/read?url=${encodeURIComponent("https://a:hunter2@b.c/hunter2")}`, "?url=https://b.c"],
+    ["/weather?a=%E2%80%AEb%00&c=%zz", "?a=\ufffdb\ufffd&c=%zz"],
+    [`/weather?${"a=1&".repeat(20)}`, `?${"a=1&".repeat(12)}…`],
+  ])("shows what was asked for, without what may be secret: %s", (target, shown) => {
+    const record = { id: "a-1", atMs: 0, head, steps: [], key: null, error: null, end: null };
+    expect(viewOf(record, { ...head, target }).query).toBe(shown);
+  });
+
   test("names of an endpoint that somebody complains of no more than the host", () => {
     const note = `HTTP 500 from <${KEYED}>, "${KEYED}" and ${KEYED}`;
     const step = { name: "verification", atMs: 1, ms: 1, isGood: false, note } as const;
@@ -31,8 +54,7 @@ describe("a request on the operator's page", () => {
       error: `unexpected_verify_error: ${KEYED} did not answer`,
       end: { status: 500, outcome: "unavailable", ms: 3 },
     };
-    const known = { record, question: null, payment: null, advice: null };
-    const view = viewOfRequest(known, head, new Tokens(configOf(CONFIG)));
+    const view = viewOf(record);
     expect(view.error).toBe("unexpected_verify_error: https://rpc.example.com:8443 did not answer");
     expect(view.stages[2]?.note).toContain("https://rpc.example.com:8443");
     expect(JSON.stringify(view)).not.toContain("hunter2");

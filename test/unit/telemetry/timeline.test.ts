@@ -5,7 +5,7 @@ import { timed, Timeline, type TimelineHead } from "../../../src/telemetry/timel
 const presented = { version: 1, scheme: "exact", network: "base", payer: "0x1", members: [] };
 
 function headOf(path: string, payment: TimelineHead["presented"]): TimelineHead {
-  const place = { method: "GET", path, route: "GET /*", client: "127.0.0.1", target: path };
+  const place = { method: "GET", path, route: "GET /*", connection: null, target: path };
   return { ...place, presented: payment, asked: [] };
 }
 

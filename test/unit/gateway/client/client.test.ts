@@ -26,6 +26,7 @@ describe("a client that connects by itself", () => {
       address: "192.0.2.1",
       proto: "http",
       host: "shop.example",
+      isDirect: true,
       forwardedFor: "192.0.2.1",
     });
   });

@@ -28,6 +28,7 @@ const client: Client = {
   address: "192.0.2.1",
   proto: "http",
   host: "a.example",
+  isDirect: true,
   forwardedFor: "192.0.2.1",
 };
 
