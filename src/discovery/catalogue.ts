@@ -92,6 +92,8 @@ export interface ListedOffer {
   readonly amount: bigint;
   /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
   readonly dollars: bigint | undefined;
+  /** The same as a number, for an order; Infinity where there is none. */
+  readonly sortedBy: number;
 }
 
 /** JSON with the strong tag of it. */
@@ -300,12 +302,14 @@ function listedOffer(requirements: PaymentRequirements, names: Names): ListedOff
   const [networkNumber = 0, assetNumber = 0, payToNumber = 0] = namedTexts(requirements).map(
     (text) => names.take(text),
   );
+  const dollars = isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined;
   return {
     network: networkNumber,
     asset: assetNumber,
     payTo: payToNumber,
     amount,
-    dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
+    dollars,
+    sortedBy: dollars === undefined ? Infinity : Number(dollars),
   };
 }
 

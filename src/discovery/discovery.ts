@@ -21,7 +21,7 @@ import {
   type PublicTerms,
 } from "./catalogue.ts";
 import { entityTag } from "./entity-tag.ts";
-import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
+import type { DiscoveryQuery, OfferFilter, PriceLimit, Sort } from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
 export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
@@ -60,7 +60,9 @@ export function writePage(catalogue: Catalogue, query: DiscoveryQuery): WrittenP
     etag: entityTag([...written.map(({ tag }) => tag), pagination].join()),
     body: () => {
       const items = written.map(({ json }) => json).join();
-      return `{"x402Version":${version},"${name}":[${items}],"pagination":${pagination}}`;
+      // The largest catalogue's clients look there for whether there is more.
+      const partial = form === "search" ? `"partialResults":${cursor !== null},` : "";
+      return `{"x402Version":${version},"${name}":[${items}],${partial}"pagination":${pagination}}`;
     },
   };
 }
@@ -122,7 +124,8 @@ interface Selection {
 }
 
 function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
-  const { type, scheme, extension, metadata, offer, words, offset, limit } = query;
+  const { type, scheme, extension, metadata, offer, words, updatedSince, sort } = query;
+  const { offset, limit } = query;
   const { items } = catalogue;
   // There is one of each, and they are matched exactly.
   const isNone =
@@ -131,17 +134,19 @@ function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
     (extension ?? BAZAAR) !== BAZAAR;
   if (isNone) return { page: [], total: 0 };
   const isFiltered =
-    metadata.length > 0 || words.length > 0 || offer !== undefined || extension !== undefined;
+    metadata.length > 0 ||
+    words.length > 0 ||
+    [offer, extension, updatedSince, sort].some((each) => each !== undefined);
   if (isFiltered) return selectFiltered(catalogue, query);
   return { page: items.slice(offset, offset + limit), total: items.length };
 }
 
 function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuery): Selection {
-  const { extension, metadata, offer, words, offset, limit } = query;
+  const { extension, metadata, offer, words, offset, limit, updatedSince = 0, sort } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
   const { marks, wanted } = index.find(terms, words);
   const fits = offer === undefined ? undefined : offerTest(offer, names);
-  const page: CatalogueItem[] = [];
+  const found: CatalogueItem[] = [];
   let total = 0;
   // By index, like all that every client may ask for.
   for (let place = 0; place < items.length; place += 1) {
@@ -149,10 +154,39 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
     if (item === undefined || marks[item.number] !== wanted) continue;
     if (fits !== undefined && !item.offers.some(fits)) continue;
     if (extension !== undefined && !item.hasBazaar) continue;
-    if (total >= offset && page.length < limit) page.push(item);
+    if (item.entry.lastUpdated < updatedSince) continue;
+    // Where they are put in another order all of them are needed.
+    if (sort !== undefined || (total >= offset && found.length < limit)) found.push(item);
     total += 1;
   }
-  return { page, total };
+  if (sort === undefined) return { page: found, total };
+  return { page: sorted(found, sort, fits).slice(offset, offset + limit), total };
+}
+
+/** The price of an item is the lowest of what it is asked for with. */
+function sorted(
+  items: readonly CatalogueItem[],
+  { by, isDescending }: Sort,
+  fits: ((offer: ListedOffer) => boolean) | undefined,
+): readonly CatalogueItem[] {
+  const sign = isDescending ? -1 : 1;
+  const keyed = items.map((item) => {
+    return { item, key: by === "price" ? priceOf(item, fits) : item.entry.lastUpdated };
+  });
+  keyed.sort((left, right) => {
+    if (left.key === right.key) return 0;
+    // What has no price comes last in either order.
+    if (left.key === Infinity) return 1;
+    return right.key === Infinity ? -1 : sign * (left.key - right.key);
+  });
+  return keyed.map(({ item }) => item);
+}
+
+function priceOf({ offers }: CatalogueItem, fits?: (offer: ListedOffer) => boolean): number {
+  return offers.reduce((least, offer) => {
+    const counts = offer.sortedBy < least && (fits === undefined || fits(offer));
+    return counts ? offer.sortedBy : least;
+  }, Infinity);
 }
 
 /** All conditions have to hold for the same way to pay. */

@@ -163,10 +163,10 @@ export class FacilitatorEndpoints {
         `${basePath}/v2/discovery/resources`,
         { ...listing, handle: (asked) => this.#discovery(asked, "v2") },
       ],
-      [
-        `${basePath}/v2/discovery/search`,
-        { ...listing, handle: (asked) => this.#discovery(asked, "search") },
-      ],
+      ...["/v2/discovery/search", "/discovery/search"].map((path) => {
+        const handle: Endpoint["handle"] = (asked) => this.#discovery(asked, "search");
+        return [basePath + path, { ...listing, handle }] as const;
+      }),
     ]);
   }
 

@@ -45,6 +45,10 @@ const HTML_TYPE = "text/html; charset=utf-8";
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
 const NOTHING = createCatalogue([]);
+const SEARCHES: ReadonlySet<string> = new Set([
+  VERSION_2_PATHS.search,
+  VERSION_2_PATHS.plainSearch,
+]);
 
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
@@ -162,7 +166,7 @@ export class Publications {
       return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
     }
     if (path === VERSION_2_PATHS.resources) return this.list(query, ifNoneMatch, "v2");
-    if (path === VERSION_2_PATHS.search) return this.list(query, ifNoneMatch, "search");
+    if (SEARCHES.has(path)) return this.list(query, ifNoneMatch, "search");
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
     if (!isPointer) return this.list(query, ifNoneMatch);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;

@@ -123,6 +123,12 @@ describe("GET /discovery/resources", () => {
     ["?metadata[category]=WEATHER", ["/weather"]],
     ["?metadata%5Bprovider%5D=acme&metadata[category]=reports", ["/reports/:id"]],
     ["?metadata[category]=nothing", []],
+    ["?maxUsdPrice=0.05", ["/weather"]],
+    ["?scheme=upto", []],
+    ["?query=report", ["/reports/:id"]],
+    ["?sort=price", ["/weather", "/reports/:id"]],
+    ["?sort=price_desc", ["/reports/:id", "/weather"]],
+    ["?updatedSince=2100-01-01", []],
   ])("answers %s", async (query, expected) => {
     const { status, body } = await list(query);
     expect([status, resources(body)]).toEqual([200, expected]);
@@ -136,6 +142,16 @@ describe("GET /discovery/resources", () => {
       expect(body.error).toMatch(/limit|offset/);
     },
   );
+
+  it("refuses what it does not know with the nearest that it does, on either listener", async () => {
+    for (const base of [gateway.url, gateway.facilitatorUrl]) {
+      const { status, body } = await list("?maxUsdPrise=0.01", base);
+      expect([status, body]).toEqual([
+        400,
+        { x402Version: 1, error: "parameter 1 is not known here; the nearest one is maxUsdPrice" },
+      ]);
+    }
+  });
 
   it("keeps lastUpdated over a restart, and moves it when the terms change", async () => {
     const storePath = join(folder, "b.db");

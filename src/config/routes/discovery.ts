@@ -60,16 +60,20 @@ export const PUBLISHED_PATHS = {
   llms: "/llms.txt",
 } as const;
 
-/** Where the listing of version 2 is served, too, for clients that know nothing but what is before the path. */
+/**
+ * Where the listing of version 2 is served, too, for clients that know nothing but what is before the path; its search
+ * also where those look for it that know the listing of version 1.
+ */
 export const VERSION_2_PATHS = {
   resources: "/v2/discovery/resources",
   search: "/v2/discovery/search",
+  plainSearch: "/discovery/search",
 } as const;
 
 const PAGE: Path = ["discovery", "page"];
 /** What is there for programs, whether or not this file turns it on. */
 const RESERVED =
-  /^\/(?:discovery\/resources|v2\/discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
+  /^\/(?:(?:v2\/)?discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
 const HINT = "write page: /catalogue";
 
 const openapi = z.union(

@@ -170,6 +170,18 @@ describe("the search of version 2", () => {
     expect((await bazaar().search({ query: "nothing" })).resources).toEqual([]);
   });
 
+  test("is found by clients that know the older base URL, and says whether there is more", async () => {
+    const older = withBazaar(new HTTPFacilitatorClient({ url: base })).extensions.bazaar;
+    const found = await older.search({ query: "weather", scheme: "exact", limit: 1 });
+    expect(found).toMatchObject({ x402Version: 2, partialResults: true });
+    expect(found.resources.map(pathOf)).toEqual(["/odd"]);
+    const { status, body } = list("q=weather&maxUsdPrice=0.01&sort=price", undefined, "search");
+    expect([status, JSON.parse(body)]).toEqual([
+      200,
+      expect.objectContaining({ partialResults: false, resources: [expect.anything()] }),
+    ]);
+  });
+
   test.each([
     ["", "query must have a letter or a digit"],
     ["query=%21", "query must have a letter or a digit"],
@@ -203,7 +215,7 @@ describe("where one version is spoken alone", () => {
   });
 
   test("the paths of version 2 are there with it, unless a route has them", () => {
-    const newer = ["/v2/discovery/resources", "/v2/discovery/search"];
+    const newer = ["/v2/discovery/resources", "/v2/discovery/search", "/discovery/search"];
     const served = (spoken: Parameters<typeof documentPaths>[0]) =>
       newer.filter((path) => documentPaths(spoken).has(path));
     expect(served(config)).toEqual(newer);
@@ -213,6 +225,6 @@ describe("where one version is spoken alone", () => {
     const [route] = config.routes;
     if (route === undefined) throw new Error("no route");
     const shadowing = { ...route, pattern: "/v2/discovery/search" };
-    expect(served({ ...config, routes: [shadowing] })).toEqual(newer.slice(0, 1));
+    expect(served({ ...config, routes: [shadowing] })).toEqual([newer[0], newer[2]]);
   });
 });
