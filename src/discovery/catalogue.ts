@@ -12,7 +12,7 @@ import {
   type DiscoveredResource,
   type PaymentRequirements,
 } from "../x402/x402.ts";
-import { DOLLAR_DECIMALS } from "./discovery-query.ts";
+import { DOLLAR_DECIMALS, type Sort } from "./discovery-query.ts";
 import { entityTag } from "./entity-tag.ts";
 import { SearchIndex, termOf, type Findable } from "./search-index.ts";
 import { describeTemplate } from "./template.ts";
@@ -161,6 +161,8 @@ export class Catalogue {
   #numbers: number;
   /** Made when the first entry is put in or taken away. */
   #named: Map<string, CatalogueItem> | undefined;
+  /** Kept until an entry comes or goes: all who ask for one share it. */
+  readonly #orders = new Map<string, readonly CatalogueItem[]>();
 
   constructor(entries: readonly CatalogueEntry[]) {
     this.#items = entries.map((entry, number) => new CatalogueItem(entry, number, this.names));
@@ -175,10 +177,18 @@ export class Catalogue {
     return this.#items;
   }
 
+  inOrder(sort: Sort): readonly CatalogueItem[] {
+    const name = `${sort.by} ${sort.isDescending}`;
+    const known = this.#orders.get(name) ?? sortItems(this.#items, sort);
+    this.#orders.set(name, known);
+    return known;
+  }
+
   /** In place of the entry of that name, if there is one. */
   put(entry: CatalogueEntry): void {
     const name = entryName(entry);
     this.drop(name);
+    this.#orders.clear();
     const number = this.#free.pop() ?? this.#numbers;
     this.#numbers = Math.max(this.#numbers, number + 1);
     const item = new CatalogueItem(entry, number, this.names);
@@ -192,6 +202,7 @@ export class Catalogue {
   drop(name: string): void {
     const item = this.#byName().get(name);
     if (item === undefined) return;
+    this.#orders.clear();
     this.#byName().delete(name);
     this.#items.splice(this.#items.indexOf(item, this.#placeOf(item)), 1);
     this.index.drop(item.number, item.findable);
@@ -288,6 +299,35 @@ export function compare(left: string, right: string): number {
 
 function compareItems(left: CatalogueItem, right: CatalogueItem): number {
   return compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods);
+}
+
+/**
+ * What is equal in the order of the listing, and what has no price in dollars last. The price of an item is the lowest
+ * of the ways to pay that `fits` lets through.
+ */
+export function sortItems(
+  items: readonly CatalogueItem[],
+  { by, isDescending }: Sort,
+  fits?: (offer: ListedOffer) => boolean,
+): readonly CatalogueItem[] {
+  const sign = isDescending ? -1 : 1;
+  const keyed = items.map((item) => {
+    return { item, key: by === "price" ? priceOf(item, fits) : item.entry.lastUpdated };
+  });
+  keyed.sort((left, right) => {
+    if (left.key === right.key) return compareItems(left.item, right.item);
+    if (left.key === Infinity || right.key === Infinity) return left.key === Infinity ? 1 : -1;
+    return sign * (left.key - right.key);
+  });
+  return keyed.map(({ item }) => item);
+}
+
+function priceOf({ offers }: CatalogueItem, fits?: (offer: ListedOffer) => boolean): number {
+  let least = Infinity;
+  for (const offer of offers) {
+    if (offer.sortedBy < least && (fits === undefined || fits(offer))) least = offer.sortedBy;
+  }
+  return least;
 }
 
 function namedTexts({ network, asset, payTo }: PaymentRequirements): readonly string[] {

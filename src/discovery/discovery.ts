@@ -15,13 +15,14 @@ import {
   compare,
   LISTED_TYPE,
   published,
+  sortItems,
   type Catalogue,
   type CatalogueItem,
   type ListedOffer,
   type PublicTerms,
 } from "./catalogue.ts";
 import { entityTag } from "./entity-tag.ts";
-import type { DiscoveryQuery, OfferFilter, PriceLimit, Sort } from "./discovery-query.ts";
+import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
 export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
@@ -141,11 +142,15 @@ function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
   return { page: items.slice(offset, offset + limit), total: items.length };
 }
 
-function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuery): Selection {
+function selectFiltered(catalogue: Catalogue, query: DiscoveryQuery): Selection {
+  const { index, names } = catalogue;
   const { extension, metadata, offer, words, offset, limit, updatedSince = 0, sort } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
   const { marks, wanted } = index.find(terms, words);
   const fits = offer === undefined ? undefined : offerTest(offer, names);
+  const items = sort === undefined ? catalogue.items : catalogue.inOrder(sort);
+  // Of what some ways to pay leave out the price may be another one.
+  const isMoved = sort?.by === "price" && fits !== undefined;
   const found: CatalogueItem[] = [];
   let total = 0;
   // By index, like all that every client may ask for.
@@ -155,38 +160,11 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
     if (fits !== undefined && !item.offers.some(fits)) continue;
     if (extension !== undefined && !item.hasBazaar) continue;
     if (item.entry.lastUpdated < updatedSince) continue;
-    // Where they are put in another order all of them are needed.
-    if (sort !== undefined || (total >= offset && found.length < limit)) found.push(item);
+    if (isMoved || (total >= offset && found.length < limit)) found.push(item);
     total += 1;
   }
-  if (sort === undefined) return { page: found, total };
-  return { page: sorted(found, sort, fits).slice(offset, offset + limit), total };
-}
-
-/** The price of an item is the lowest of what it is asked for with. */
-function sorted(
-  items: readonly CatalogueItem[],
-  { by, isDescending }: Sort,
-  fits: ((offer: ListedOffer) => boolean) | undefined,
-): readonly CatalogueItem[] {
-  const sign = isDescending ? -1 : 1;
-  const keyed = items.map((item) => {
-    return { item, key: by === "price" ? priceOf(item, fits) : item.entry.lastUpdated };
-  });
-  keyed.sort((left, right) => {
-    if (left.key === right.key) return 0;
-    // What has no price comes last in either order.
-    if (left.key === Infinity) return 1;
-    return right.key === Infinity ? -1 : sign * (left.key - right.key);
-  });
-  return keyed.map(({ item }) => item);
-}
-
-function priceOf({ offers }: CatalogueItem, fits?: (offer: ListedOffer) => boolean): number {
-  return offers.reduce((least, offer) => {
-    const counts = offer.sortedBy < least && (fits === undefined || fits(offer));
-    return counts ? offer.sortedBy : least;
-  }, Infinity);
+  if (!isMoved) return { page: found, total };
+  return { page: sortItems(found, sort, fits).slice(offset, offset + limit), total };
 }
 
 /** All conditions have to hold for the same way to pay. */
