@@ -41,6 +41,8 @@ export function listResources(catalogue: Catalogue, query: DiscoveryQuery): Disc
 export interface WrittenPage {
   /** Strong: another one where a byte is another. */
   readonly etag: string;
+  /** Characters of the body, about. */
+  readonly length: number;
   /** Not written before it is asked for. */
   readonly body: () => string;
 }
@@ -59,6 +61,7 @@ export function writePage(catalogue: Catalogue, query: DiscoveryQuery): WrittenP
   const name = form === "search" ? "resources" : "items";
   return {
     etag: entityTag([...written.map(({ tag }) => tag), pagination].join()),
+    length: written.reduce((length, { json }) => length + json.length, pagination.length),
     body: () => {
       const items = written.map(({ json }) => json).join();
       // The largest catalogue's clients look there for whether there is more.

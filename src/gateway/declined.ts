@@ -20,7 +20,11 @@ export interface DocumentRequest {
   readonly query: string;
   /** The value of `If-None-Match`. */
   readonly ifNoneMatch: string | undefined;
+  /** The value of `Accept-Encoding`; undefined: compressed documents cannot be read. */
+  readonly acceptEncoding?: string | undefined;
 }
+
+export type PublishedEncoding = "br" | "gzip";
 
 export interface PublishedDocument {
   /** 304: the client has it already. */
@@ -29,6 +33,8 @@ export interface PublishedDocument {
   readonly body: string;
   /** The same, where all who ask get the same: one in memory for all of them. */
   readonly bytes?: Uint8Array;
+  /** How `bytes` are compressed, which are the body then; default: not at all. */
+  readonly encoding?: PublishedEncoding | null;
   /** Media type of the body. */
   readonly type: string;
   /** Null with 400. */
@@ -67,7 +73,9 @@ export function declinedAnswer(
     }
     case "listing": {
       const { path, query } = decision;
-      const published = publish({ path, query, ifNoneMatch: request.headers["if-none-match"] });
+      const { "if-none-match": ifNoneMatch, "accept-encoding": accepted } = request.headers;
+      const acceptEncoding = typeof accepted === "string" ? accepted : undefined;
+      const published = publish({ path, query, ifNoneMatch, acceptEncoding });
       const answer = documentAnswer(published, corsLines(cors, request));
       return { answer, outcome: "free", meter: null };
     }
@@ -76,11 +84,12 @@ export function declinedAnswer(
 
 /** May be kept by whoever asks before each use whether it is still the same. */
 function documentAnswer(
-  { status, body, bytes, type, etag, lines: more = [] }: PublishedDocument,
+  { status, body, bytes, encoding = null, type, etag, lines: more = [] }: PublishedDocument,
   cors: readonly string[],
 ): Answer {
   if (etag === null) return { status, lines: cors, body };
-  const lines = [...cors, ...more, "ETag", etag];
+  const lines = [...cors, ...more, "ETag", etag, "Vary", "Accept-Encoding"];
+  if (encoding !== null && status !== 304) lines.push("Content-Encoding", encoding);
   const answer = { status, lines, type, caching: "no-cache" } as const;
   return status === 304 ? { ...answer, body: null } : { ...answer, body, ...(bytes && { bytes }) };
 }

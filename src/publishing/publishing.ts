@@ -33,6 +33,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import { serviceOf } from "../x402/version-2.ts";
@@ -129,6 +130,8 @@ export class Publications {
   readonly #paths: ReadonlySet<string>;
   readonly #others: OtherEntries | undefined;
   readonly #written = new Map<string, ReturnType<typeof shared>>();
+  /** Of what not all ask for. */
+  readonly #kept = new KeptBytes();
   #revision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
@@ -159,26 +162,27 @@ export class Publications {
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
-  readonly publish = ({ path, query, ifNoneMatch }: DocumentRequest): PublishedDocument => {
+  readonly publish = (asked: DocumentRequest): PublishedDocument => {
+    const { path, query } = asked;
     this.#refresh();
     if (path === this.#config.discovery.page) {
       const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
-      return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
+      return this.#answer({ ...textual(page), type: HTML_TYPE, lines: PAGE_LINES }, asked);
     }
-    if (path === VERSION_2_PATHS.resources) return this.list(query, ifNoneMatch, "v2");
-    if (SEARCHES.has(path)) return this.list(query, ifNoneMatch, "search");
+    if (path === VERSION_2_PATHS.resources) return this.list(query, asked, "v2");
+    if (SEARCHES.has(path)) return this.list(query, asked, "search");
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
-    if (!isPointer) return this.list(query, ifNoneMatch);
+    if (!isPointer) return this.list(query, asked);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
     const written = this.#written.get(path) ?? shared(this.#write(path));
     this.#written.set(path, written);
-    return answered({ ...written, type }, ifNoneMatch);
+    return this.#answer({ ...written, type }, asked);
   };
 
   /** The discovery listing, for a raw query string: our routes, and what others sell beside them. */
   readonly list = (
     query: string,
-    ifNoneMatch?: string,
+    asked: Asked = {},
     form: ListingForm | "either" = usualForm(this.#config),
   ): PublishedDocument => {
     this.#refresh();
@@ -188,10 +192,27 @@ export class Publications {
       const body = JSON.stringify({ x402Version, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const { etag, body } = writePage(this.#listing(), read.value);
-    if (namesTag(ifNoneMatch, etag)) return { status: 304, body: "", type: JSON_TYPE, etag };
-    return { status: 200, body: body(), type: JSON_TYPE, etag };
+    return this.#answer({ ...writePage(this.#listing(), read.value), type: JSON_TYPE }, asked);
   };
+
+  /** What is asked for in a form that the client can read, unless it has that already. */
+  #answer(
+    { etag: plain, length, body, shared, type, lines = [] }: Made,
+    { ifNoneMatch, acceptEncoding }: Asked,
+  ): PublishedDocument {
+    const isShared = shared !== undefined;
+    const encoding = isCompressed(length, isShared) ? encodingFor(acceptEncoding) : null;
+    const etag = tagOf(plain, encoding);
+    const head = { type, lines, etag, encoding };
+    if (namesTag(ifNoneMatch, etag)) return { ...head, status: 304, body: "" };
+    const bytes =
+      encoding === null
+        ? shared?.plain
+        : (shared?.compressed ?? this.#kept).take(etag, () => compress(body(), encoding));
+    // What is sent as bytes has its text in memory already, or is not to have it.
+    const text = encoding === null ? body() : "";
+    return { ...head, status: 200, body: text, ...(bytes && { bytes }) };
+  }
 
   #refresh(): void {
     const { revision } = this.#feePayers;
@@ -266,21 +287,29 @@ export class Publications {
   }
 }
 
-function tagged(body: string): { readonly body: string; readonly etag: string } {
-  return { body, etag: entityTag(body) };
+/** Header lines by which a document is asked for. */
+type Asked = Pick<Partial<DocumentRequest>, "ifNoneMatch" | "acceptEncoding">;
+
+/** A document before anybody's wishes. */
+interface Made {
+  readonly etag: string;
+  /** Characters. */
+  readonly length: number;
+  readonly body: () => string;
+  readonly type: string;
+  readonly lines?: readonly string[];
+  /** What all who ask get. */
+  readonly shared?: { readonly plain: Uint8Array; readonly compressed: KeptBytes };
+}
+
+function textual(body: string) {
+  return { etag: entityTag(body), length: body.length, body: () => body };
 }
 
 /** For everybody who asks. */
 function shared(body: string) {
-  return { ...tagged(body), bytes: new TextEncoder().encode(body) };
-}
-
-function answered(
-  document: Omit<PublishedDocument, "status"> & { readonly etag: string },
-  ifNoneMatch: string | undefined,
-): PublishedDocument {
-  if (namesTag(ifNoneMatch, document.etag)) return { ...document, status: 304, body: "" };
-  return { ...document, status: 200 };
+  const plain = new TextEncoder().encode(body);
+  return { ...textual(body), shared: { plain, compressed: new KeptBytes() } };
 }
 
 /** What becomes of requests, as far as buyers are told. */

@@ -104,6 +104,13 @@ describe("GET /discovery/resources", () => {
     await first.text();
     const again = await fetch(at, { headers: { "If-None-Match": etag } });
     expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    const whole = `${gateway.facilitatorUrl}/discovery/resources`;
+    const packed = await fetch(whole, { headers: { "Accept-Encoding": "gzip" } });
+    expect([packed.headers.get("content-encoding"), packed.headers.get("vary")]).toEqual([
+      "gzip",
+      "Accept-Encoding",
+    ]);
+    expect(Object(await packed.json()).items).toHaveLength(2);
     const head = await fetch(at, { method: "HEAD" });
     expect([head.status, head.headers.get("etag")]).toEqual([200, etag]);
     const other = await fetch(`${at}&offset=1`, { headers: { "If-None-Match": etag } });

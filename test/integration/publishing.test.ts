@@ -144,25 +144,84 @@ describe("the gateway's documents", () => {
   const PATHS = ["/.well-known/x402", "/openapi.json", "/discovery/resources"];
 
   test.each(PATHS)("%s is given again only if it has changed", async (path) => {
-    const first = await fetch(url + path);
+    const asked = (more: Readonly<Record<string, string>>, method = "GET") =>
+      fetch(url + path, { method, headers: { "accept-encoding": "identity", ...more } });
+    const first = await asked({});
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[\w-]{24}"$/);
     expect(first.headers.get("cache-control")).toBe("no-cache");
     const bytes = (await first.arrayBuffer()).byteLength;
     for (const named of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
-      const again = await fetch(url + path, { headers: { "If-None-Match": named } });
+      const again = await asked({ "If-None-Match": named });
       expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([
         304,
         etag,
         "",
       ]);
     }
-    const other = await fetch(url + path, { headers: { "If-None-Match": '"other"' } });
+    const other = await asked({ "If-None-Match": '"other"' });
     expect(other.status).toBe(200);
     await other.arrayBuffer();
-    const head = await fetch(url + path, { method: "HEAD" });
+    const head = await asked({}, "HEAD");
     expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
     expect(head.headers.get("content-length")).toBe(String(bytes));
+  });
+
+  test.each([...PATHS.slice(1), "/discovery/resources?limit=3", "/catalogue"])(
+    "%s is compressed for who can read that, with a tag of its own",
+    async (path) => {
+      const at = (encoding: string, more = {}, method = "GET") =>
+        fetch(url + path, { method, headers: { "accept-encoding": encoding, ...more } });
+      const plain = await at("identity");
+      const text = await plain.text();
+      const tags = [plain.headers.get("etag")];
+      for (const [asked, encoding] of [
+        ["gzip, deflate, br", "br"],
+        ["br;q=0, *", "gzip"],
+        ["gzip;q=0.5", "gzip"],
+      ] as const) {
+        const packed = await at(asked);
+        expect(await packed.text()).toBe(text);
+        const { headers } = packed;
+        expect([headers.get("content-encoding"), headers.get("vary")]).toEqual([
+          encoding,
+          "Accept-Encoding",
+        ]);
+        const length = Number(headers.get("content-length"));
+        expect(length).toBeLessThan(Buffer.byteLength(text) / 2);
+        const etag = headers.get("etag") ?? "";
+        tags.push(etag);
+        const head = await at(asked, {}, "HEAD");
+        expect([head.headers.get("etag"), head.headers.get("content-length")]).toEqual([
+          etag,
+          String(length),
+        ]);
+        const kept = await at(asked, { "if-none-match": etag });
+        expect([kept.status, kept.headers.get("etag"), kept.headers.get("vary")]).toEqual([
+          304,
+          etag,
+          "Accept-Encoding",
+        ]);
+        // Those bytes are nothing that others could read.
+        const other = await at("identity", { "if-none-match": etag });
+        expect([other.status, await other.text()]).toEqual([200, text]);
+      }
+      expect(new Set(tags).size).toBe(3);
+      for (const none of ["identity", "zstd", "gzip;q=0, br;q=0.0", "x".repeat(600)]) {
+        const { headers } = await at(none, {}, "HEAD");
+        expect(headers.get("content-encoding")).toBeNull();
+      }
+    },
+  );
+
+  test("of less than 1 kB are sent as they are", async () => {
+    const small = await fetch(`${url}/.well-known/x402`, { headers: { "accept-encoding": "br" } });
+    expect(Number(small.headers.get("content-length"))).toBeLessThan(1_024);
+    expect([small.headers.get("content-encoding"), small.headers.get("vary")]).toEqual([
+      null,
+      "Accept-Encoding",
+    ]);
+    await small.text();
   });
 
   test.each(PATHS)("%s takes no other method than GET and HEAD", async (path) => {

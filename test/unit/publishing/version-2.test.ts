@@ -142,10 +142,10 @@ describe("the listing of version 2", () => {
   });
 
   test("is not sent again to whoever has it, and has another tag than that of version 1", () => {
-    const { etag } = list("", undefined, "v2");
+    const { etag } = list("", {}, "v2");
     expect(etag).not.toBe(list("").etag);
-    expect(list("", etag ?? "", "v2")).toMatchObject({ status: 304, body: "" });
-    expect(list("", etag ?? "")).toMatchObject({ status: 200 });
+    expect(list("", { ifNoneMatch: etag ?? "" }, "v2")).toMatchObject({ status: 304, body: "" });
+    expect(list("", { ifNoneMatch: etag ?? "" })).toMatchObject({ status: 200 });
   });
 
   test("takes networks in either spelling in version 1, too", () => {
@@ -175,7 +175,7 @@ describe("the search of version 2", () => {
     const found = await older.search({ query: "weather", scheme: "exact", limit: 1 });
     expect(found).toMatchObject({ x402Version: 2, partialResults: true });
     expect(found.resources.map(pathOf)).toEqual(["/odd"]);
-    const { status, body } = list("q=weather&maxUsdPrice=0.01&sort=price", undefined, "search");
+    const { status, body } = list("q=weather&maxUsdPrice=0.01&sort=price", {}, "search");
     expect([status, JSON.parse(body)]).toEqual([
       200,
       expect.objectContaining({ partialResults: false, resources: [expect.anything()] }),
@@ -189,7 +189,7 @@ describe("the search of version 2", () => {
     ["query=a&cursor=next", "cursor must be one of an earlier answer"],
     ["query=a&limit=101", "limit must be an integer from 1 to 100"],
   ])("refuses %j", (query, error) => {
-    const { status, body } = list(query, undefined, "search");
+    const { status, body } = list(query, {}, "search");
     expect([status, JSON.parse(body)]).toEqual([400, { x402Version: 2, error }]);
   });
 });
