@@ -14,6 +14,7 @@ import {
 } from "../x402/x402.ts";
 import { DOLLAR_DECIMALS, type Sort } from "./discovery-query.ts";
 import { entityTag } from "./entity-tag.ts";
+import type { RouteQuality } from "./quality.ts";
 import { SearchIndex, termOf, type Findable } from "./search-index.ts";
 import { describeTemplate } from "./template.ts";
 
@@ -42,6 +43,8 @@ export interface PublicTerms {
 export interface CatalogueEntry extends PublicTerms {
   /** Unix seconds of the last change of the terms, see `termsHash`. */
   readonly lastUpdated: number;
+  /** No term: it changes with every sale. */
+  readonly quality?: RouteQuality | undefined;
 }
 
 /** Of the entries of a catalogue each has another name. */
@@ -118,8 +121,10 @@ class CatalogueItem {
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
     const { resource, type, x402Version, accepts, metadata } = published(entry);
-    const { lastUpdated } = entry;
-    const shown = metadata === undefined ? {} : { metadata };
+    const { lastUpdated, quality } = entry;
+    // Version 1 has no place of its own for what a catalogue knows; whoever says so himself is not spoken over.
+    const told = quality === undefined ? metadata : { quality, ...metadata };
+    const shown = told === undefined ? {} : { metadata: told };
     this.item = { resource, type, x402Version, accepts, lastUpdated, ...shown };
     this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
     this.methods = entry.methods?.join() ?? "";
@@ -138,7 +143,7 @@ class CatalogueItem {
 
   /** In the form of version 2, which is made when somebody asks for it, and once. */
   get writtenV2(): Written {
-    return (this.#writtenV2 ??= written(publishedV2(this.entry, this.item)));
+    return (this.#writtenV2 ??= written(publishedV2(this.entry)));
   }
 
   get findable(): Findable {
@@ -255,10 +260,9 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
 }
 
 /** A listed resource in the form of version 2. */
-function publishedV2(
-  { service, lastUpdated }: CatalogueEntry,
-  { resource, type, accepts, metadata }: DiscoveredResource,
-): object {
+function publishedV2(entry: CatalogueEntry): object {
+  const { service, lastUpdated, quality } = entry;
+  const { resource, type, accepts, metadata } = published(entry);
   const [first] = accepts;
   const { url: _, ...described } = first === undefined ? { url: resource } : resourceV2(first);
   const extensions = accepts.map(extensionsOf).find((each) => each !== undefined);
@@ -272,6 +276,7 @@ function publishedV2(
     ...service,
     ...(extensions !== undefined && { extensions }),
     ...(metadata !== undefined && { metadata }),
+    ...(quality !== undefined && { quality }),
   };
 }
 

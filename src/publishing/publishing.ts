@@ -24,6 +24,7 @@ import {
 } from "../discovery/discovery.ts";
 import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
+import { QualityNews, type Qualities } from "../discovery/quality.ts";
 import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
@@ -65,6 +66,8 @@ export interface PublicationsGround {
   readonly feePayers: FeePayers;
   /** Default: nobody else is listed. */
   readonly others?: OtherEntries | undefined;
+  /** Default: nothing is known of how well anything was delivered. */
+  readonly quality?: Qualities | undefined;
 }
 
 /** What of a configuration its documents depend on. */
@@ -127,12 +130,14 @@ export class Publications {
   readonly #config: Sales;
   readonly #feePayers: FeePayers;
   readonly #sold: readonly Sold[];
+  readonly #quality: Qualities;
   readonly #paths: ReadonlySet<string>;
   readonly #others: OtherEntries | undefined;
   readonly #written = new Map<string, ReturnType<typeof shared>>();
   /** Of what not all ask for. */
   readonly #kept = new KeptBytes();
   #revision: number;
+  #qualityRevision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
   /** Of those of others as well, as they were at that revision; 0: not made yet. */
@@ -141,11 +146,12 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, { changes, feePayers, others }: PublicationsGround) {
+  constructor(config: Sales, { changes, feePayers, others, quality }: PublicationsGround) {
     this.#config = config;
     this.#feePayers = feePayers;
     this.#others = others;
     this.#paths = documentPaths(config);
+    this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
     const { brand } = config.paywall;
     this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
       route,
@@ -154,10 +160,12 @@ export class Publications {
         ...terms,
         service: serviceOf(action.metadata, brand),
         lastUpdated: changes.get(route.key) ?? 0,
+        quality: this.#quality.of(route.key),
       },
       offers: new Offers(offers, feePayers),
     }));
     this.#revision = feePayers.revision;
+    this.#qualityRevision = this.#quality.revision;
     this.#catalogue = catalogueOf(this.#sold);
   }
 
@@ -215,12 +223,31 @@ export class Publications {
   }
 
   #refresh(): void {
+    this.#refreshQuality();
     const { revision } = this.#feePayers;
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
     this.#othersRevision = 0;
     this.#written.clear();
+  }
+
+  /** At a cost of what has changed: of thousands of routes some are sold from one minute to the next. */
+  #refreshQuality(): void {
+    const { revision } = this.#quality;
+    if (revision === this.#qualityRevision) return;
+    this.#qualityRevision = revision;
+    this.#page = undefined;
+    for (const sold of this.#sold) {
+      const { entry, route, offers } = sold;
+      const quality = this.#quality.of(route.key);
+      if (JSON.stringify(quality) === JSON.stringify(entry.quality)) continue;
+      sold.entry = { ...entry, quality };
+      if (offers.areNone) continue;
+      const changed = { ...sold.entry, accepts: offers.accepts(entry.resource) };
+      this.#catalogue.put(changed);
+      if (this.#othersRevision > 0 && this.#config.discovery.listed) this.#listed.put(changed);
+    }
   }
 
   #listing(): Catalogue {
@@ -391,7 +418,7 @@ interface Listed {
 interface Sold {
   readonly route: RouteSettings;
   readonly action: PricedAction;
-  readonly entry: CatalogueEntry;
+  entry: CatalogueEntry;
   readonly offers: Offers;
 }
 

@@ -35,6 +35,8 @@ export interface DiscoverySettings {
   readonly llms: boolean;
   /** Canonical path of the catalogue page; null: there is none. */
   readonly page: string | null;
+  /** Whether the listing and the page tell how often and how well each route was delivered. */
+  readonly quality: boolean;
   /** An email address, or the URL of a page; null: none is named. */
   readonly contact: string | null;
   /** Public address of the facilitator; null: none is named. */
@@ -109,6 +111,12 @@ export const discovery = map({
   page: optional(
     text(readPagePath, matching(/^\//, "must be a path that begins with /", "/catalogue")),
     "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
+  ),
+  quality: optional(
+    flag,
+    "Tells buyers in the listing and on the page what the ledger says of each route: sales of the last 30 days, the " +
+      "share of them that was delivered, how long that took, when it was last.",
+    true,
   ),
   llms: optional(flag, "Serves /llms.txt: the priced routes in words, for language models.", false),
   contact: optional(
