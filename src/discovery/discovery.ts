@@ -22,7 +22,13 @@ import {
   type PublicTerms,
 } from "./catalogue.ts";
 import { entityTag } from "./entity-tag.ts";
-import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
+import {
+  MAX_WORDS,
+  wordsOf,
+  type DiscoveryQuery,
+  type OfferFilter,
+  type PriceLimit,
+} from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
 export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
@@ -35,6 +41,14 @@ export function listResources(catalogue: Catalogue, query: DiscoveryQuery): Disc
   const { limit, offset } = query;
   const items = page.map(({ item }) => item);
   return { x402Version: X402_VERSION, items, pagination: { limit, offset, total } };
+}
+
+/** What a search finds that takes any text: of more words than the listing takes the first ones count. */
+export function searchItems({ items, index }: Catalogue, text: string): readonly CatalogueItem[] {
+  const words = [...new Set(wordsOf(text))].slice(0, MAX_WORDS);
+  if (words.length === 0) return [];
+  const { marks, wanted } = index.find([], words);
+  return items.filter(({ number }) => marks[number] === wanted);
 }
 
 /** A page as it is sent: {@link listResources} as JSON. */

@@ -57,6 +57,13 @@ export function writeWellKnown({ items }: Catalogue, published: Published): stri
   });
 }
 
+/** What a program finds that asks for nothing but the host: where everything else is. */
+export function writeEntrance(page: string, published: Published): string {
+  const { versions, ...urls } = published;
+  const links = Object.entries({ ...urls, page }).filter(([, url]) => url !== null);
+  return JSON.stringify({ x402Versions: versions, ...Object.fromEntries(links) });
+}
+
 /** Markdown in the form of llmstxt.org: a title, a summary, sections of links with a sentence each. */
 export function writeLlmsText({ items }: Catalogue, published: Published): string {
   const { publicUrl, listing, listingV2, openapi, versions } = published;

@@ -67,7 +67,7 @@ const NOT_SETTLED: SettleResponse = {
 /** A discovery answer. */
 export interface Listing {
   /** 304: the caller has it already. */
-  readonly status: 200 | 304 | 400;
+  readonly status: number;
   /** JSON text; "" with 304. */
   readonly body: string;
   /** The same, compressed as `encoding` says. */

@@ -3,6 +3,7 @@
  * to it. Made of the configuration alone, so nothing that a client sends can get into them.
  */
 import {
+  isEntrance,
   isShadowed,
   PUBLISHED_PATHS,
   VERSION_2_PATHS,
@@ -12,6 +13,7 @@ import {
 } from "../config/config.ts";
 import {
   createCatalogue,
+  entryName,
   outputSchemaOf,
   pathOf,
   parseDiscoveryQuery,
@@ -25,7 +27,12 @@ import {
 import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
 import { QualityNews, type Qualities } from "../discovery/quality.ts";
-import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
+import {
+  writeEntrance,
+  writeLlmsText,
+  writeWellKnown,
+  type Published,
+} from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
 import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
@@ -47,6 +54,8 @@ const HTML_TYPE = "text/html; charset=utf-8";
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
 const NOTHING = createCatalogue([]);
+/** The path of the host alone. */
+const ENTRANCE = "/";
 const SEARCHES: ReadonlySet<string> = new Set([
   VERSION_2_PATHS.search,
   VERSION_2_PATHS.plainSearch,
@@ -73,12 +82,12 @@ export interface PublicationsGround {
 /** What of a configuration its documents depend on. */
 type Sales = Pick<
   Config,
-  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol"
+  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol" | "sidecar"
 >;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
 export function documentPaths(
-  config: Pick<Config, "discovery" | "routes" | "protocol">,
+  config: Pick<Config, "discovery" | "routes" | "protocol" | "unmatched" | "sidecar">,
 ): ReadonlySet<string> {
   const { listed, wellKnown, openapi, llms, page } = config.discovery;
   const hasNewer = listed && versionsOf(config).includes(X402_VERSION_2);
@@ -90,6 +99,7 @@ export function documentPaths(
   ].filter((path) => path !== null);
   const served: string[] = pointers.filter((path) => !isShadowed(config, path));
   if (page !== null) served.push(page);
+  if (isEntrance(config)) served.push(ENTRANCE);
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
 }
 
@@ -174,9 +184,10 @@ export class Publications {
     const { path, query } = asked;
     this.#refresh();
     if (path === this.#config.discovery.page) {
-      const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
+      const page = (this.#page ??= this.#pages()).write(query);
       return this.#answer({ ...textual(page), type: HTML_TYPE, lines: PAGE_LINES }, asked);
     }
+    if (path === ENTRANCE && this.#paths.has(path)) return this.#enter(asked);
     if (path === VERSION_2_PATHS.resources) return this.list(query, asked, "v2");
     if (SEARCHES.has(path)) return this.list(query, asked, "search");
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
@@ -202,6 +213,27 @@ export class Publications {
     }
     return this.#answer({ ...writePage(this.#listing(), read.value), type: JSON_TYPE }, asked);
   };
+
+  /** People are led to the page, programs are told what there is. */
+  #enter(asked: DocumentRequest): PublishedDocument {
+    const { publicUrl, discovery } = this.#config;
+    const page = discovery.page ?? "";
+    const vary = ["Vary", "Accept"];
+    if (asked.isForPerson === true) {
+      const below = (URL.parse(publicUrl ?? "")?.pathname ?? "").replace(/\/$/, "");
+      const lines = ["Location", below + page, ...vary];
+      return { status: 302, body: "", type: TEXT_TYPE, etag: null, lines };
+    }
+    const written = textual(writeEntrance(`${publicUrl ?? ""}${page}`, this.#published()));
+    return this.#answer({ ...written, type: JSON_TYPE, lines: vary }, asked);
+  }
+
+  #pages(): CataloguePages {
+    const { publicUrl } = this.#config;
+    const [version = X402_VERSION] = versionsOf(this.#config);
+    const sold = new Map(this.#sold.map((each) => [entryName(each.entry), each]));
+    return new CataloguePages({ publicUrl, catalogue: this.#catalogue, sold, version });
+  }
 
   /** What is asked for in a form that the client can read, unless it has that already. */
   #answer(
@@ -229,6 +261,7 @@ export class Publications {
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
     this.#othersRevision = 0;
+    this.#page = undefined;
     this.#written.clear();
   }
 

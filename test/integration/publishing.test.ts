@@ -2,7 +2,9 @@
  * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
  * facilitator elsewhere, which sees what passes through it.
  */
-import { execFileSync } from "node:child_process";
+import { exec, spawn } from "node:child_process";
+import { promisify } from "node:util";
+import { text as readText } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { quote, richBuyer } from "../support/buyer.ts";
@@ -21,6 +23,8 @@ const ROUTES = `
 
 const DISCOVERY =
   "{ wellKnown: true, openapi: true, llms: true, page: /catalogue, facilitator: https://pay.example.com }";
+
+const shell = promisify(exec);
 
 let shop: CataloguedShop;
 let url: string;
@@ -112,30 +116,41 @@ interface Priced {
   readonly price: bigint;
 }
 
-describe("a person who copies the command of the catalogue page", () => {
+describe("a person who copies what the catalogue page shows", () => {
+  const copied = async (word: string): Promise<readonly string[]> => {
+    const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
+    return [...page.matchAll(/<div class="command">[\s\S]*?<pre><code>([\s\S]*?)<\/code>/g)].map(
+      ([, code = ""]) => {
+        const read = code
+          .replaceAll("&#39;", "'")
+          .replaceAll("&quot;", '"')
+          .replaceAll("&#96;", "`");
+        return read.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+      },
+    );
+  };
+
   test.each([
-    ["GET", "weather", ["--dry-run"], 30_000n],
-    ["POST", "summary", ["--yes"], 120_000n],
+    ["weather", 30_000n],
+    ["summary", 120_000n],
   ] as const)(
-    "asks for what it says with %s, and pays no more",
-    async (method, word, more, most) => {
-      const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
-      const [, shown = ""] = /<pre><code>(coinslot pay [^<]*)<\/code>/.exec(page) ?? [];
-      const command = shown.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
-      expect(command.includes("-X POST")).toBe(method === "POST");
-      // As a shell reads it.
-      const script = `set -- ${command}; printf '%s\\n' "$@"`;
-      const [, ...words] = execFileSync("sh", ["-c", script], { encoding: "utf8" })
-        .trim()
-        .split("\n");
+    "sees the price of the %s in a shell, and buys it for that in a program",
+    async (word, price) => {
+      const [command = "", program = ""] = await copied(word);
+      const { stdout: told } = await shell(`${command} -s -m 10`);
+      expect(told).toMatch(/^HTTP\/1\.1 402 /);
+      expect(told).toContain(`"maxAmountRequired":"${price}"`);
       const buyer = await richBuyer(shop.chain);
       const before = await shop.chain.balanceOf(shop.facilitator.payee);
-      const { code, stderr } = await runHere([...words, ...more], {
-        COINSLOT_KEY: buyer.privateKey,
+      // As somebody has it in a file: the program is run as it was copied.
+      const node = spawn(process.execPath, ["--input-type=module"], {
+        env: { ...process.env, KEY: buyer.privateKey },
+        stdio: ["pipe", "pipe", "inherit"],
       });
-      expect([code, stderr.includes("0.")]).toEqual([0, true]);
-      const paid = (await shop.chain.balanceOf(shop.facilitator.payee)) - before;
-      expect(paid).toBe(more[0] === "--yes" ? most : 0n);
+      node.stdin.end(program);
+      const printed = await readText(node.stdout);
+      expect(printed).toBe("what was paid for\n");
+      expect((await shop.chain.balanceOf(shop.facilitator.payee)) - before).toBe(price);
     },
   );
 });

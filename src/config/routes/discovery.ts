@@ -242,6 +242,25 @@ function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
+/**
+ * Whether the address of the host alone leads to the catalogue page: where nothing else answers there, and so nobody
+ * would find out what is sold.
+ */
+export function isEntrance({
+  discovery: { page },
+  routes,
+  unmatched,
+  sidecar,
+}: {
+  readonly discovery: Pick<DiscoverySettings, "page">;
+  readonly routes: readonly Pick<RouteSettings, "segments">[];
+  readonly unmatched: "deny" | "free";
+  readonly sidecar: unknown;
+}): boolean {
+  if (page === null || page === "/" || unmatched === "free" || sidecar !== null) return false;
+  return !routes.some((route) => covers(route, [""]));
+}
+
 /** A route that the file names there would never be asked for; a pattern around it loses this one path. */
 export function checkPage(
   page: string | undefined,
