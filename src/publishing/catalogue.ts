@@ -107,7 +107,7 @@ export class CataloguePages {
     for (const entry of shown) {
       const name = this.#hasGroups ? entry.group : null;
       if (groups.at(-1)?.name !== name) groups.push({ name, routes: [] });
-      groups.at(-1)?.routes.push(viewOf(entry, this.#base));
+      groups.at(-1)?.routes.push(routeView(entry, this.#base, entry.item.entry.quality));
     }
     return cataloguePage({
       shop: URL.parse(this.#base)?.host ?? this.#base,
@@ -160,7 +160,12 @@ function beginningOf({ segments }: RouteSettings): string {
   return texts.find((text) => !USUAL_BEGINNING.test(text)) ?? OTHERS;
 }
 
-function viewOf({ route, action, item }: Entry, base: string): CatalogueRoute {
+/** What is shown of a route, and of how well it was delivered where that is known. */
+export function routeView(
+  { route, action }: SoldHere,
+  base: string,
+  quality?: RouteQuality,
+): CatalogueRoute {
   const { methods, pattern } = route;
   const { description, mimeType, input, outputSchema } = action;
   const { target, missing } = exampleRequest(pattern, input);
@@ -187,7 +192,7 @@ function viewOf({ route, action, item }: Entry, base: string): CatalogueRoute {
       sample === undefined || typeof sample === "string"
         ? (sample ?? null)
         : JSON.stringify(sample, null, 2),
-    quality: item.entry.quality === undefined ? "" : wordsOn(item.entry.quality),
+    quality: quality === undefined ? "" : wordsOn(quality),
   };
 }
 

@@ -32,6 +32,7 @@ import {
   writeLlmsText,
   writeWellKnown,
   type Published,
+  type Purchase,
 } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
@@ -40,11 +41,13 @@ import { Router } from "../gateway/paths/router.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
-import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { CataloguePages, PAGE_LINES, routeView } from "./catalogue.ts";
 import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
-import { serviceOf } from "../x402/version-2.ts";
+import { declaredExample } from "../x402/declared-example.ts";
+import { PAYMENT_FLOW, requirementsV2, resourceV2, serviceOf } from "../x402/version-2.ts";
+import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
@@ -311,7 +314,7 @@ export class Publications {
       case PUBLISHED_PATHS.wellKnown:
         return writeWellKnown(this.#catalogue, this.#published());
       case PUBLISHED_PATHS.llms:
-        return writeLlmsText(this.#catalogue, this.#published());
+        return writeLlmsText(this.#catalogue, this.#published(), this.#purchase());
       default: {
         const { publicUrl, listing, listingV2, versions } = this.#published();
         const { openapi, contact } = this.#config.discovery;
@@ -330,6 +333,34 @@ export class Publications {
         });
       }
     }
+  }
+
+  /** Of the first route that can be asked for as it is; null: of none. */
+  #purchase(): Purchase | null {
+    const { publicUrl } = this.#config;
+    const [version = X402_VERSION] = versionsOf(this.#config);
+    for (const { entry, route, action, offers } of this.#sold) {
+      const view = routeView({ route, action }, publicUrl ?? "");
+      const { url } = view;
+      if (url === null || offers.areNone) continue;
+      const accepts = offers.accepts(url);
+      // In outline: what the listing says of the exchange is not said once more.
+      const outlined = accepts.map(({ outputSchema: _, ...terms }) => terms);
+      const [first] = accepts;
+      const terms =
+        version === X402_VERSION || first === undefined
+          ? { x402Version: version, accepts: outlined }
+          : {
+              x402Version: version,
+              resource: resourceV2(first),
+              accepts: accepts.map((each) => requirementsV2(each, PAYMENT_FLOW)),
+            };
+      const request = priceCommand({ ...view, url });
+      const program = clientCode({ ...view, url }, version);
+      const { outputSchema } = entry.accepts[0] ?? {};
+      return { request, terms, program, sample: declaredExample(outputSchema?.["output"]) };
+    }
+    return null;
   }
 
   #published(): Published {
@@ -414,6 +445,7 @@ function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
     mimeType,
     input,
     outputSchema,
+    tags: entry.service?.tags ?? [],
     accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
   };
 }

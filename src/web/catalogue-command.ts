@@ -47,39 +47,37 @@ console.log(await response.text());`;
 }
 
 function payV1(isEvm: boolean, most: bigint): string {
-  const pay = `const pay = wrapFetchWithPayment(fetch, account, ${most}n); // the most that is paid`;
-  return isEvm
-    ? `import { privateKeyToAccount } from "viem/accounts";
-import { wrapFetchWithPayment } from "x402-fetch";
-
-const account = privateKeyToAccount(process.env.KEY);
-${pay}`
-    : `import { createSigner, wrapFetchWithPayment } from "x402-fetch";
-
-const account = await createSigner("solana", process.env.KEY);
-${pay}`;
+  return `${isEvm ? EVM_V1 : SOLANA_V1}
+const pay = wrapFetchWithPayment(fetch, account, ${most}n); // the most that is paid`;
 }
 
 function payV2(isEvm: boolean, most: bigint): string {
-  const head = isEvm
-    ? `import { privateKeyToAccount } from "viem/accounts";
+  return `${isEvm ? EVM_V2 : SOLANA_V2}
+// The most that is paid.
+client.registerPolicy((_, ways) => ways.filter(({ amount }) => BigInt(amount) <= ${most}n));
+const pay = wrapFetchWithPayment(fetch, client);`;
+}
+
+const EVM_V1 = `import { privateKeyToAccount } from "viem/accounts";
+import { wrapFetchWithPayment } from "x402-fetch";
+
+const account = privateKeyToAccount(process.env.KEY);`;
+const SOLANA_V1 = `import { createSigner, wrapFetchWithPayment } from "x402-fetch";
+
+const account = await createSigner("solana", process.env.KEY);`;
+const EVM_V2 = `import { privateKeyToAccount } from "viem/accounts";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 
 const scheme = new ExactEvmScheme(privateKeyToAccount(process.env.KEY));
-const client = new x402Client().register("eip155:*", scheme);`
-    : `import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+const client = new x402Client().register("eip155:*", scheme);`;
+const SOLANA_V2 = `import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
 import { ExactSvmScheme } from "@x402/svm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 
 const key = getBase58Encoder().encode(process.env.KEY);
 const scheme = new ExactSvmScheme(await createKeyPairSignerFromBytes(key));
 const client = new x402Client().register("solana:*", scheme);`;
-  return `${head}
-// The most that is paid.
-client.registerPolicy((_, ways) => ways.filter(({ amount }) => BigInt(amount) <= ${most}n));
-const pay = wrapFetchWithPayment(fetch, client);`;
-}
 
 function headersOf(route: CatalogueRoute): readonly (readonly [name: string, value: string])[] {
   const type = WITH_BODY.has(methodOf(route)) ? BODY_TYPES.get(route.bodyType ?? "") : undefined;

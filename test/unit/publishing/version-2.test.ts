@@ -32,6 +32,7 @@ routes:
     description: The weather of today
     mimeType: application/json
     metadata: { category: weather, tags: [forecast, Weather, "é"] }
+    outputSchema: { type: object, properties: { degrees: { type: number } }, example: { degrees: 21 } }
     input: { queryParams: { city: { type: string, required: true, example: Paris } } }
   GET,POST /reports/:id: { price: $0.25, payTo: "${OTHER}", metadata: { provider: Acme } }
   OPTIONS /odd: { price: $0.02, description: The weather of an odd method }
@@ -191,6 +192,33 @@ describe("the search of version 2", () => {
   ])("refuses %j", (query, error) => {
     const { status, body } = list(query, {}, "search");
     expect([status, JSON.parse(body)]).toEqual([400, { x402Version: 2, error }]);
+  });
+});
+
+describe("what is told of a purchase", () => {
+  const told = (path: string, spoken = config) =>
+    new Publications(spoken, ground).publish({ path, query: "", ifNoneMatch: undefined }).body;
+  const v2 = { ...config, protocol: { v1: false, v2: true } };
+
+  test("has a request with the values that are declared, its terms, and a client of that version", () => {
+    const older = told("/llms.txt");
+    expect(older).toContain("    curl -i 'https://api.example.com/weather?city=Paris'\n");
+    expect(older).toContain('      "x402Version": 1,\n');
+    expect(older).toContain('"maxAmountRequired": "10000"');
+    expect(older).toContain('import { wrapFetchWithPayment } from "x402-fetch";');
+    const newer = told("/llms.txt", v2);
+    expect(newer).toContain('      "x402Version": 2,\n');
+    expect(newer).toContain('"network": "eip155:8453"');
+    expect(newer).toContain('import { wrapFetchWithPayment, x402Client } from "@x402/fetch";');
+    expect(newer).toContain('pay("https://api.example.com/weather?city=Paris")');
+  });
+
+  test("has tags in the OpenAPI document, and a sample of the answer", () => {
+    const { paths, tags } = JSON.parse(told("/openapi.json"));
+    expect(paths["/weather"].get.tags).toEqual(["forecast", "Weather"]);
+    expect(tags).toEqual([{ name: "forecast" }, { name: "Weather" }]);
+    const { content } = paths["/weather"].get.responses["200"];
+    expect(content["application/json"].example).toEqual({ degrees: 21 });
   });
 });
 
