@@ -273,6 +273,20 @@ function withRanges(
   if (words.length > MAX_WORDS) {
     return problem(`${searched?.name} must have at most ${MAX_WORDS} words`);
   }
+  const ordered = readOrder(single);
+  if (!ordered.ok) return ordered;
+  const offer = readOfferFilter(single);
+  if (!offer.ok) return offer;
+  const [type, scheme, extension] = ["type", "scheme", "extensions"].map(
+    (name) => single.get(name)?.value,
+  );
+  const filters = { type, metadata, offer: offer.value, words, scheme, extension };
+  return ok({ form, limit, offset, ...filters, ...ordered.value });
+}
+
+function readOrder(
+  single: Single,
+): Result<Pick<DiscoveryQuery, "updatedSince" | "sort">, QueryProblem> {
   const since = single.get("updatedSince")?.value;
   const updatedSince = since === undefined ? undefined : readTime(since);
   if (Number.isNaN(updatedSince)) {
@@ -283,13 +297,7 @@ function withRanges(
   if (order !== undefined && sort === undefined) {
     return problem(`sort must be one of ${[...SORTS.keys()].join(", ")}`);
   }
-  const offer = readOfferFilter(single);
-  if (!offer.ok) return offer;
-  const [type, scheme, extension] = ["type", "scheme", "extensions"].map(
-    (name) => single.get(name)?.value,
-  );
-  const filters = { type, metadata, offer: offer.value, words, scheme, extension, updatedSince };
-  return ok({ form, limit, offset, ...filters, sort });
+  return ok({ updatedSince, sort });
 }
 
 /** Unix seconds; NaN for what is no time. */

@@ -196,6 +196,12 @@ export function routeView(
   };
 }
 
+const DAY = { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" } as const;
+
+function day(time: string): string {
+  return new Date(time).toLocaleDateString("en-GB", DAY);
+}
+
 /** `sold 20 times since 1 Jun 2026, 95 % delivered, half of them within 1.2 s, last on 30 Jun 2026` */
 function wordsOn({
   sales,
@@ -204,13 +210,6 @@ function wordsOn({
   medianDeliveryMs,
   lastDeliveredAt,
 }: RouteQuality): string {
-  const day = (time: string): string =>
-    new Date(time).toLocaleDateString("en-GB", {
-      day: "numeric",
-      month: "short",
-      year: "numeric",
-      timeZone: "UTC",
-    });
   const words = [
     `sold ${sales === 1 ? "once" : `${sales} times`} since ${day(since)}`,
     deliveredShare === undefined ? "" : `${Math.floor(deliveredShare * 1000) / 10} % delivered`,
@@ -252,14 +251,14 @@ function inputOf(
 ): CatalogueInput {
   if (typeof written !== "object" || written === null || Array.isArray(written)) {
     const description = typeof written === "string" ? written : (JSON.stringify(written) ?? "");
-    return { place, name, type: "", isRequired: false, description };
+    return { place, name, type: "", isRequired: place === "path", description };
   }
   const { type, required, description } = Object(written);
   return {
     place,
     name,
     type: typeof type === "string" ? type : "",
-    isRequired: required === true,
+    isRequired: place === "path" || required === true,
     description: typeof description === "string" ? description : "",
     example: declaredExample(written),
   };

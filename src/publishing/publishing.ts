@@ -20,7 +20,6 @@ import {
   termsHash,
   writePage,
   type Catalogue,
-  type CatalogueEntry,
   type ListingForm,
   type PublicTerms,
 } from "../discovery/discovery.ts";
@@ -32,30 +31,22 @@ import {
   writeLlmsText,
   writeWellKnown,
   type Published,
-  type Purchase,
 } from "../discovery/pointers.ts";
-import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
 import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
-import { Router } from "../gateway/paths/router.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
-import type { SoldRoute } from "../openapi/sold-operation.ts";
-import { CataloguePages, PAGE_LINES, routeView } from "./catalogue.ts";
+import { writeOpenApi } from "../openapi/published.ts";
+import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { Fates, purchaseOf, soldRoute, type Sold } from "./described.ts";
 import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
-import { declaredExample } from "../x402/declared-example.ts";
-import { PAYMENT_FLOW, requirementsV2, resourceV2, serviceOf } from "../x402/version-2.ts";
-import { clientCode, priceCommand } from "../web/catalogue-command.ts";
+import { serviceOf } from "../x402/version-2.ts";
 import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
 const HTML_TYPE = "text/html; charset=utf-8";
-/** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
-const NO_OFFERS: SoldRoute["accepts"] = [];
-
 const NOTHING = createCatalogue([]);
 /** The path of the host alone. */
 const ENTRANCE = "/";
@@ -314,7 +305,11 @@ export class Publications {
       case PUBLISHED_PATHS.wellKnown:
         return writeWellKnown(this.#catalogue, this.#published());
       case PUBLISHED_PATHS.llms:
-        return writeLlmsText(this.#catalogue, this.#published(), this.#purchase());
+        return writeLlmsText(
+          this.#catalogue,
+          this.#published(),
+          purchaseOf(this.#sold, this.#config),
+        );
       default: {
         const { publicUrl, listing, listingV2, versions } = this.#published();
         const { openapi, contact } = this.#config.discovery;
@@ -333,34 +328,6 @@ export class Publications {
         });
       }
     }
-  }
-
-  /** Of the first route that can be asked for as it is; null: of none. */
-  #purchase(): Purchase | null {
-    const { publicUrl } = this.#config;
-    const [version = X402_VERSION] = versionsOf(this.#config);
-    for (const { entry, route, action, offers } of this.#sold) {
-      const view = routeView({ route, action }, publicUrl ?? "");
-      const { url } = view;
-      if (url === null || offers.areNone) continue;
-      const accepts = offers.accepts(url);
-      // In outline: what the listing says of the exchange is not said once more.
-      const outlined = accepts.map(({ outputSchema: _, ...terms }) => terms);
-      const [first] = accepts;
-      const terms =
-        version === X402_VERSION || first === undefined
-          ? { x402Version: version, accepts: outlined }
-          : {
-              x402Version: version,
-              resource: resourceV2(first),
-              accepts: accepts.map((each) => requirementsV2(each, PAYMENT_FLOW)),
-            };
-      const request = priceCommand({ ...view, url });
-      const program = clientCode({ ...view, url }, version);
-      const { outputSchema } = entry.accepts[0] ?? {};
-      return { request, terms, program, sample: declaredExample(outputSchema?.["output"]) };
-    }
-    return null;
   }
 
   #published(): Published {
@@ -403,53 +370,6 @@ function shared(body: string) {
   return { ...textual(body), shared: { plain, compressed: new KeptBytes() } };
 }
 
-/** What becomes of requests, as far as buyers are told. */
-class Fates {
-  readonly #router: Router<PublishedFate>;
-  readonly #unmatched: PublishedFate;
-
-  constructor({ routes, unmatched }: Sales, payable: readonly Sold[]) {
-    const sold = new Map(payable.map((each) => [each.route, each]));
-    const values = routes.map((route) => {
-      const { methods, pattern } = route;
-      return { methods, pattern, value: fateOf(route, sold.get(route)) };
-    });
-    this.#unmatched = { kind: unmatched === "free" ? "free" : "hidden" };
-    this.#router = new Router(values, {
-      guarded: ({ kind }) => kind !== "free",
-      unmatchedGuarded: unmatched === "deny",
-    });
-  }
-
-  of(method: string, path: string): PublishedFate {
-    const match = this.#router.match(method, path);
-    if (match.kind === "route") return match.value;
-    return match.kind === "unmatched" ? this.#unmatched : { kind: "hidden" };
-  }
-}
-
-function fateOf({ action }: RouteSettings, sold: Sold | undefined): PublishedFate {
-  if (action.kind === "free") return { kind: "free" };
-  if (sold === undefined) return { kind: "hidden" };
-  return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
-}
-
-function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
-  const { description, mimeType, input, outputSchema } = action;
-  const { methods, pattern } = route;
-  return {
-    methods,
-    path: writeTemplate(pattern, ({ name }) => `{${name}}`),
-    variables: templateVariables(pattern).map(({ name }) => name),
-    description,
-    mimeType,
-    input,
-    outputSchema,
-    tags: entry.service?.tags ?? [],
-    accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
-  };
-}
-
 /** The priced routes that anyone may know of, with their public terms. */
 function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): readonly Listed[] {
   return routes.flatMap((route) => {
@@ -478,13 +398,6 @@ interface Listed {
   readonly action: PricedAction;
   readonly offers: readonly Offer[];
   readonly terms: PublicTerms;
-}
-
-interface Sold {
-  readonly route: RouteSettings;
-  readonly action: PricedAction;
-  entry: CatalogueEntry;
-  readonly offers: Offers;
 }
 
 /** What can be paid for now: what cannot is listed again as soon as it can. */

@@ -114,7 +114,7 @@ function bodyOf(route: CatalogueRoute): string {
 
 /** What has to be filled in by hand can be seen. */
 function textOf(example: unknown = "…"): string {
-  return typeof example === "object" ? JSON.stringify(example) : String(example);
+  return typeof example === "string" ? example : (JSON.stringify(example) ?? "…");
 }
 
 /** The highest price that the code may pay: in dollars of six decimals, or of the one token that it allows. */

@@ -127,7 +127,7 @@ describe.skipIf(!hasChromium)(`the catalogue page, ${CHROMIUM}`, () => {
     await tab.page.locator("summary").click();
     const row = await tab.page.locator("article").innerText();
     expect(row).toContain('"sunny": true');
-    expect(row).toMatch(/city\s+path, string, optional\s+"oslo"/);
+    expect(row).toMatch(/city\s+path, string, required\s+"oslo"/);
   });
 
   test("is where the address of the host alone leads", async () => {

@@ -162,7 +162,7 @@ discovery: { page: /catalogue }
 routes:
 ${routes.join("\n")}
 `;
-  const pages = { write: (_: string): string => "" };
+  const pages = { write: (query: string): string => query };
 
   beforeAll(() => {
     const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => "" });

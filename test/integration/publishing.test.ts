@@ -8,7 +8,6 @@ import { text as readText } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { quote, richBuyer } from "../support/buyer.ts";
-import { runHere } from "./cli/run-here.ts";
 import { startCataloguedShop, type CataloguedShop } from "../support/catalogued-shop.ts";
 
 const ROUTES = `
