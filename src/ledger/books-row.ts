@@ -5,7 +5,7 @@ import {
   type PaymentDetail,
   type PaymentEvent,
   type PaymentSummary,
-  type Sale,
+  type SaleRecord,
 } from "./books.ts";
 import { readPaymentRow, stateOf } from "./payment-row.ts";
 import type { SubmissionRow } from "./submission-row.ts";
@@ -40,7 +40,7 @@ export function readEvent({ atMs, state, note, by }: Columns): PaymentEvent {
   return { atMs: Number(atMs), state: stateOf(state), note: String(note), by: String(by) };
 }
 
-export function readSale(columns: Columns, deliveredMs: number | null): Sale {
+export function readSale(columns: Columns, deliveredMs: number | null): SaleRecord {
   const { key, binding, payer, state, claimedMs } = columns;
   return {
     key: String(key) as PaymentKey,

@@ -70,7 +70,7 @@ export interface PaymentDetail extends PaymentSummary {
 }
 
 /** A payment that was taken for a resource of ours. */
-export interface Sale {
+export interface SaleRecord {
   readonly key: PaymentKey;
   /** Method and path. */
   readonly binding: string;
@@ -81,14 +81,14 @@ export interface Sale {
   readonly deliveredMs: number | null;
 }
 
-/** The states of a {@link Sale}. */
+/** The states of a {@link SaleRecord}. */
 export const SOLD_STATES = ["SETTLED", "DELIVERING", "DELIVERED"] as const;
 
 export interface SalesPage {
   /** Claimed at this time or later, milliseconds since the epoch. */
   readonly sinceMs: number;
   /** The last one of the page before, which need not be there any more. */
-  readonly after?: Pick<Sale, "claimedMs" | "key"> | undefined;
+  readonly after?: Pick<SaleRecord, "claimedMs" | "key"> | undefined;
   readonly limit: number;
 }
 
@@ -125,7 +125,7 @@ export interface Books {
   /** Payments that ended, in the order of their claims: what a sweep may take some day. */
   ended(page: EndedPage): Promise<readonly PaymentDetail[]>;
   /** What was sold, newest first. */
-  sales(page: SalesPage): Promise<readonly Sale[]>;
+  sales(page: SalesPage): Promise<readonly SaleRecord[]>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

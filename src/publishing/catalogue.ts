@@ -44,7 +44,7 @@ export interface SoldHere {
   readonly action: PricedAction;
 }
 
-export interface PagesGround {
+interface CatalogueGround {
   readonly publicUrl: string | null;
   /** Of what can be paid for now. */
   readonly catalogue: Catalogue;
@@ -60,14 +60,14 @@ interface Entry extends SoldHere {
 }
 
 export class CataloguePages {
-  readonly #ground: PagesGround;
+  readonly #ground: CatalogueGround;
   readonly #base: string;
   /** In order of group and resource; by the item in the catalogue. */
   readonly #entries: ReadonlyMap<CatalogueItem, Entry>;
   readonly #hasGroups: boolean;
   readonly #kept = new Map<string, string>();
 
-  constructor(ground: PagesGround) {
+  constructor(ground: CatalogueGround) {
     this.#ground = ground;
     this.#base = ground.publicUrl ?? "";
     const entries = grouped(

@@ -16,7 +16,7 @@ import { routeView } from "./catalogue.ts";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
-export interface Sold {
+export interface SoldEntry {
   readonly route: RouteSettings;
   readonly action: PricedAction;
   entry: CatalogueEntry;
@@ -30,7 +30,7 @@ export class Fates {
 
   constructor(
     { routes, unmatched }: Pick<Config, "routes" | "unmatched">,
-    payable: readonly Sold[],
+    payable: readonly SoldEntry[],
   ) {
     const sold = new Map(payable.map((each) => [each.route, each]));
     const values = routes.map((route) => {
@@ -51,13 +51,13 @@ export class Fates {
   }
 }
 
-function fateOf({ action }: RouteSettings, sold: Sold | undefined): PublishedFate {
+function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
   return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
 }
 
-export function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
+export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {
   const { description, mimeType, input, outputSchema } = action;
   const { methods, pattern } = route;
   return {
@@ -75,7 +75,7 @@ export function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
 
 /** Of the first route that can be asked for as it is; null: of none. */
 export function purchaseOf(
-  sold: readonly Sold[],
+  sold: readonly SoldEntry[],
   { publicUrl, protocol }: Pick<Config, "publicUrl" | "protocol">,
 ): Purchase | null {
   const version = protocol.v1 ? X402_VERSION : X402_VERSION_2;

@@ -37,7 +37,7 @@ import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
-import { Fates, purchaseOf, soldRoute, type Sold } from "./described.ts";
+import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
 import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
@@ -133,7 +133,7 @@ export async function readTermsChanges(
 export class Publications {
   readonly #config: Sales;
   readonly #feePayers: FeePayers;
-  readonly #sold: readonly Sold[];
+  readonly #sold: readonly SoldEntry[];
   readonly #quality: Qualities;
   readonly #paths: ReadonlySet<string>;
   readonly #others: OtherEntries | undefined;
@@ -401,7 +401,7 @@ interface Listed {
 }
 
 /** What can be paid for now: what cannot is listed again as soon as it can. */
-function catalogueOf(sold: readonly Sold[]): Catalogue {
+function catalogueOf(sold: readonly SoldEntry[]): Catalogue {
   const payable = sold.filter(({ offers }) => !offers.areNone);
   return createCatalogue(
     payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),

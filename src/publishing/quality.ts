@@ -5,7 +5,7 @@
 import type { Config } from "../config/config.ts";
 import type { QualityNews, RouteQuality, ToldQualities } from "../discovery/quality.ts";
 import { Router } from "../gateway/paths/router.ts";
-import type { Books, Sale } from "../ledger/books.ts";
+import type { Books, SaleRecord } from "../ledger/books.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 
@@ -83,7 +83,7 @@ async function readQualities(
     { guarded: () => false, unmatchedGuarded: false },
   );
   const tallies = new Map<string, Tally>();
-  let after: Sale | undefined;
+  let after: SaleRecord | undefined;
   for (let count = 0; count < MAX_SALES; count += PAGE) {
     const page = await books.sales({ sinceMs, after, limit: PAGE });
     for (const sale of page) note(sale, nowMs, router, tallies);
@@ -98,7 +98,7 @@ async function readQualities(
 }
 
 function note(
-  { binding, payer, state, claimedMs, deliveredMs }: Sale,
+  { binding, payer, state, claimedMs, deliveredMs }: SaleRecord,
   nowMs: number,
   router: Router<string>,
   tallies: Map<string, Tally>,

@@ -7,7 +7,7 @@ import type {
   PaymentDetail,
   PaymentFilter,
   PaymentSummary,
-  Sale,
+  SaleRecord,
   SalesPage,
 } from "../../src/ledger/books.ts";
 import { isHeld } from "../../src/ledger/payment-judgement.ts";
@@ -80,7 +80,7 @@ export class MemoryBooks implements Books {
     return shown.filter((each) => each !== undefined);
   }
 
-  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly Sale[]> {
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
     return [...this.#store.payments]
       .flatMap(([key, { row, claimedMs, events }]) => {
         const state = SOLD_STATES.find((each) => each === row.state);

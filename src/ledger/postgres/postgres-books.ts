@@ -7,7 +7,7 @@ import type {
   PaymentDetail,
   PaymentFilter,
   PaymentSummary,
-  Sale,
+  SaleRecord,
   SalesPage,
 } from "../books.ts";
 import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
@@ -155,7 +155,7 @@ export class PostgresBooks implements Books {
     return shown;
   }
 
-  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly Sale[]> {
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
     const behind = [after?.claimedMs ?? Number.MAX_SAFE_INTEGER, after?.key ?? ""];
     const rows = await this.#database.query(SALES, [sinceMs, ...behind, limit]);
     return rows.map((columns) => {

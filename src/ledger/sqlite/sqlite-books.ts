@@ -8,7 +8,7 @@ import type {
   PaymentEvent,
   PaymentFilter,
   PaymentSummary,
-  Sale,
+  SaleRecord,
   SalesPage,
 } from "../books.ts";
 import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
@@ -135,7 +135,7 @@ export class SqliteBooks implements Books {
     });
   }
 
-  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly Sale[]> {
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
     this.#storeNow();
     const { claimedMs: ms, key } = after ?? { claimedMs: Number.MAX_SAFE_INTEGER, key: "" };
     const rows = this.#database.all(SALES, { sinceMs, ms, key, limit });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { QualityNews, type RouteQuality } from "../../../src/discovery/quality.ts";
-import type { Sale, SalesPage } from "../../../src/ledger/books.ts";
+import type { SaleRecord, SalesPage } from "../../../src/ledger/books.ts";
 import { startQuality } from "../../../src/publishing/quality.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
@@ -26,18 +26,18 @@ routes:
   GET /free: free
 `;
 
-type Sold = Pick<Sale, "binding" | "claimedMs"> & Partial<Sale>;
+type Sold = Pick<SaleRecord, "binding" | "claimedMs"> & Partial<SaleRecord>;
 
 /** What buyers are told after one reading of these sales; `asked`: how the books were read. */
 async function told(sold: readonly Sold[], keepMs: number | null = null, more = "") {
   const all = sold
-    .map((each, index): Sale => {
+    .map((each, index): SaleRecord => {
       const state = each.deliveredMs === undefined ? "SETTLED" : "DELIVERED";
       return { key: `${index}` as PaymentKey, payer: "0xA", state, deliveredMs: null, ...each };
     })
     .toSorted((left, right) => right.claimedMs - left.claimedMs);
   const asked: SalesPage[] = [];
-  const sales = async (page: SalesPage): Promise<readonly Sale[]> => {
+  const sales = async (page: SalesPage): Promise<readonly SaleRecord[]> => {
     asked.push(page);
     const from = all.findIndex(({ key }) => key === page.after?.key) + 1;
     return all.filter(({ claimedMs }) => claimedMs >= page.sinceMs).slice(from, from + page.limit);
