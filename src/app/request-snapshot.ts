@@ -149,7 +149,7 @@ function pageWriter(
   { description, mimeType, maxTimeoutSeconds, offers }: PricedAction,
   drafted: ReadonlySet<string>,
 ): PageWriter {
-  const listing = discovery.listed ? `${publicUrl ?? ""}${PUBLISHED_PATHS.listed}` : null;
+  const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
     networkOf(network).kind === "evm" || drafted.has(network);
   return (offered) => {
@@ -165,7 +165,7 @@ function pageWriter(
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,
-      listing,
+      listing: listing === null ? null : `${publicUrl ?? ""}${listing}`,
       support,
     });
   };

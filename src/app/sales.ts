@@ -7,6 +7,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
+import type { Qualities } from "../discovery/quality.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
 import { Publications, readTermsChanges, type TermsChanges } from "../publishing/publishing.ts";
 import { longestQuoteMs, type EarlierTerms } from "./request-snapshot.ts";
@@ -26,6 +27,7 @@ export interface SalesGround {
   readonly feePayers: FeePayers;
   /** What others sell that is listed here; default: nothing. */
   readonly others?: OtherEntries | undefined;
+  readonly quality?: Qualities | undefined;
 }
 
 export class Sales {

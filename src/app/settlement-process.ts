@@ -22,6 +22,8 @@ import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
 import { LeastAmounts } from "./gas-costs.ts";
 import { startGauges } from "./gauges.ts";
+import { QualityNews } from "../discovery/quality.ts";
+import { startQuality } from "../publishing/quality.ts";
 import { Hub } from "../publishing/hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
@@ -39,6 +41,8 @@ export interface SettlementProcess {
   readonly sales: Sales;
   /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
   readonly hub: Hub | undefined;
+  /** What buyers are told of how well each route was delivered. */
+  readonly quality: QualityNews;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
   readonly probes: readonly NetworkProbe[];
@@ -70,7 +74,10 @@ export async function openSettlementProcess(
   closing.defer(() => feePayers.stop());
   await feePayers.start();
   const hub = await openHub(parts, ledger);
-  const sales = await Sales.open(config, { ledger, feePayers, others: hub });
+  const quality = new QualityNews();
+  const sales = await Sales.open(config, { ledger, feePayers, others: hub, quality });
+  const reading = openQuality(parts, { ledger, sales, news: quality });
+  closing.defer(() => reading?.stop());
   const { list } = sales;
   const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
   const readiness = async (): Promise<readonly string[]> => {
@@ -81,7 +88,7 @@ export async function openSettlementProcess(
     );
     return [...closed, ...store];
   };
-  const selling = { feePayers, remotes, drafts, sales, hub };
+  const selling = { feePayers, remotes, drafts, sales, hub, quality };
   return { ledger, router, ...selling, address, probes, wallets, readiness };
 }
 
@@ -92,6 +99,17 @@ function openSweeper({ config, telemetry, time }: Parts, ledger: Ledger): Recove
   const archive = folder === null ? undefined : new Archive(folder, config, time);
   const rules = { keepMs, archive: archive?.add };
   return startSweeper({ ledger, telemetry, time }, rules);
+}
+
+/** Undefined where nothing is sold here. */
+function openQuality(
+  { config, telemetry: { logger }, time }: Parts,
+  { ledger, sales, news }: { ledger: Ledger; sales: Sales; news: QualityNews },
+): Recovery | undefined {
+  if (config.publicUrl === null) return undefined;
+  const { keepMs } = config.keeping;
+  const { books } = ledger;
+  return startQuality({ books, config: () => sales.config, keepMs, news, logger, time });
 }
 
 /** Where gateways of other processes settle through us, and what they sell may be listed. */

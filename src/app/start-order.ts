@@ -3,6 +3,7 @@
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
 import { Secret } from "../config/facilitator/secret.ts";
+import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
 import type { PublicSideConfig } from "./public-side.ts";
@@ -20,6 +21,8 @@ export interface StartOrder {
   readonly feePayers: Told;
   /** What others sell that is listed. */
   readonly others: EntryChanges;
+  /** How well each route was delivered. */
+  readonly quality: ToldQualities;
   /** Networks on which the process with the money writes transactions for buyers. */
   readonly draftNetworks: readonly string[];
   /** Configurations that were replaced a short while ago, the newest first. */

@@ -15,6 +15,7 @@ import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { PublicSide } from "./public-side.ts";
+import { QualityNews, type ToldQualities } from "../discovery/quality.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "../publishing/publishing.ts";
 import { FeePayerNews, unpack, type StartOrder, type Told } from "./start-order.ts";
@@ -44,6 +45,7 @@ export async function runWorker(): Promise<number> {
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
+      quality: ([told]) => worker.tellQuality(told as ToldQualities),
       metrics: ([known]) => worker.counted(Number(known)),
       timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
@@ -74,6 +76,7 @@ interface Started {
   readonly logger: Logger;
   readonly feePayers: FeePayerNews;
   readonly others: SharedEntries;
+  readonly quality: QualityNews;
   readonly spans: Spans;
   readonly timeline: Timeline | undefined;
   readonly withinMs: number;
@@ -95,6 +98,8 @@ class Worker {
     const feePayers = new FeePayerNews(order.feePayers);
     const others = new SharedEntries();
     others.apply(order.others);
+    const quality = new QualityNews();
+    quality.tell(order.quality);
     const changes = new Map(termsChanges);
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new PublicSide({
@@ -103,13 +108,14 @@ class Worker {
       payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
       feePayers,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
-      publish: new Publications(config, { changes, feePayers, others }).publish,
+      publish: new Publications(config, { changes, feePayers, others, quality }).publish,
       fronts: workers,
       earlier: order.earlier,
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
-    this.#started = { front, metrics, logger, feePayers, others, spans, timeline, withinMs };
+    const told = { feePayers, others, quality };
+    this.#started = { front, metrics, logger, ...told, spans, timeline, withinMs };
     this.#starting.resolve(this.#started);
   }
 
@@ -144,6 +150,10 @@ class Worker {
 
   async tellOthers(changes: EntryChanges): Promise<void> {
     (await this.#starting.promise).others.apply(changes);
+  }
+
+  async tellQuality(told: ToldQualities): Promise<void> {
+    (await this.#starting.promise).quality.tell(told);
   }
 
   /** @param known see `MetricsPacker.pack` */

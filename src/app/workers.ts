@@ -12,6 +12,7 @@ import { WorkerProcess } from "../workers/worker-process.ts";
 import { countWorkers } from "./count-workers.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
+import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
 import type { Parts } from "./server.ts";
@@ -24,6 +25,8 @@ const ADDRESS_PAUSE_MS = 250;
 const NOTHING: EntryChanges = { revision: 0, isAll: true, put: [], dropped: [] };
 /** Pause before workers are told of what others sell now, milliseconds. */
 const ENTRIES_MS = 1_000;
+/** The same of how well each route was delivered, milliseconds. */
+const QUALITY_MS = 1_000;
 
 /**
  * What of our environment a worker gets: what node and its libraries go by. Keys and tokens are in it under any
@@ -75,6 +78,7 @@ export async function openWorkers(
         earlier,
         feePayers: toldBy(money.feePayers),
         others: money.hub?.since(0) ?? NOTHING,
+        quality: money.quality.told,
         draftNetworks: [...money.drafts.networks],
         hasTimeline: sold.admin?.timeline === true,
       };
@@ -174,8 +178,14 @@ interface News {
 }
 
 /** Workers hear of another fee payer about as soon as this process notices, of another entry a moment later. */
-function newsOf({ feePayers, hub }: SettlementProcess): readonly News[] {
-  const news: News[] = [];
+function newsOf({ feePayers, hub, quality }: SettlementProcess): readonly News[] {
+  let known = quality.revision;
+  const nextQuality = (): ToldQualities | undefined => {
+    if (quality.revision === known) return undefined;
+    known = quality.revision;
+    return quality.told;
+  };
+  const news: News[] = [{ name: "quality", everyMs: QUALITY_MS, next: nextQuality }];
   if (feePayers.networks.length > 0) {
     let { revision } = feePayers;
     const next = (): Told | undefined => {

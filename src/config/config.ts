@@ -27,7 +27,7 @@ export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
 export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/remote.ts";
 export type { AdminSettings, ListenAddress, ListenerTls } from "./listener/listeners.ts";
 export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
-export { isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
+export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export type { PricedAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";

@@ -12,8 +12,9 @@ import {
   type DiscoveredResource,
   type PaymentRequirements,
 } from "../x402/x402.ts";
-import { DOLLAR_DECIMALS } from "./discovery-query.ts";
+import { DOLLAR_DECIMALS, type Sort } from "./discovery-query.ts";
 import { entityTag } from "./entity-tag.ts";
+import type { RouteQuality } from "./quality.ts";
 import { SearchIndex, termOf, type Findable } from "./search-index.ts";
 import { describeTemplate } from "./template.ts";
 
@@ -42,6 +43,8 @@ export interface PublicTerms {
 export interface CatalogueEntry extends PublicTerms {
   /** Unix seconds of the last change of the terms, see `termsHash`. */
   readonly lastUpdated: number;
+  /** No term: it changes with every sale. */
+  readonly quality?: RouteQuality | undefined;
 }
 
 /** Of the entries of a catalogue each has another name. */
@@ -92,6 +95,8 @@ export interface ListedOffer {
   readonly amount: bigint;
   /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
   readonly dollars: bigint | undefined;
+  /** The same as a number, for an order; Infinity where there is none. */
+  readonly sortedBy: number;
 }
 
 /** JSON with the strong tag of it. */
@@ -116,8 +121,10 @@ class CatalogueItem {
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
     const { resource, type, x402Version, accepts, metadata } = published(entry);
-    const { lastUpdated } = entry;
-    const shown = metadata === undefined ? {} : { metadata };
+    const { lastUpdated, quality } = entry;
+    // Version 1 has no place of its own for what a catalogue knows; whoever says so himself is not spoken over.
+    const told = quality === undefined ? metadata : { quality, ...metadata };
+    const shown = told === undefined ? {} : { metadata: told };
     this.item = { resource, type, x402Version, accepts, lastUpdated, ...shown };
     this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
     this.methods = entry.methods?.join() ?? "";
@@ -136,7 +143,7 @@ class CatalogueItem {
 
   /** In the form of version 2, which is made when somebody asks for it, and once. */
   get writtenV2(): Written {
-    return (this.#writtenV2 ??= written(publishedV2(this.entry, this.item)));
+    return (this.#writtenV2 ??= written(publishedV2(this.entry)));
   }
 
   get findable(): Findable {
@@ -159,6 +166,8 @@ export class Catalogue {
   #numbers: number;
   /** Made when the first entry is put in or taken away. */
   #named: Map<string, CatalogueItem> | undefined;
+  /** Kept until an entry comes or goes: all who ask for one share it. */
+  readonly #orders = new Map<string, readonly CatalogueItem[]>();
 
   constructor(entries: readonly CatalogueEntry[]) {
     this.#items = entries.map((entry, number) => new CatalogueItem(entry, number, this.names));
@@ -173,10 +182,18 @@ export class Catalogue {
     return this.#items;
   }
 
+  inOrder(sort: Sort): readonly CatalogueItem[] {
+    const name = `${sort.by} ${sort.isDescending}`;
+    const known = this.#orders.get(name) ?? sortItems(this.#items, sort);
+    this.#orders.set(name, known);
+    return known;
+  }
+
   /** In place of the entry of that name, if there is one. */
   put(entry: CatalogueEntry): void {
     const name = entryName(entry);
     this.drop(name);
+    this.#orders.clear();
     const number = this.#free.pop() ?? this.#numbers;
     this.#numbers = Math.max(this.#numbers, number + 1);
     const item = new CatalogueItem(entry, number, this.names);
@@ -190,6 +207,7 @@ export class Catalogue {
   drop(name: string): void {
     const item = this.#byName().get(name);
     if (item === undefined) return;
+    this.#orders.clear();
     this.#byName().delete(name);
     this.#items.splice(this.#items.indexOf(item, this.#placeOf(item)), 1);
     this.index.drop(item.number, item.findable);
@@ -242,10 +260,9 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
 }
 
 /** A listed resource in the form of version 2. */
-function publishedV2(
-  { service, lastUpdated }: CatalogueEntry,
-  { resource, type, accepts, metadata }: DiscoveredResource,
-): object {
+function publishedV2(entry: CatalogueEntry): object {
+  const { service, lastUpdated, quality } = entry;
+  const { resource, type, accepts, metadata } = published(entry);
   const [first] = accepts;
   const { url: _, ...described } = first === undefined ? { url: resource } : resourceV2(first);
   const extensions = accepts.map(extensionsOf).find((each) => each !== undefined);
@@ -259,6 +276,7 @@ function publishedV2(
     ...service,
     ...(extensions !== undefined && { extensions }),
     ...(metadata !== undefined && { metadata }),
+    ...(quality !== undefined && { quality }),
   };
 }
 
@@ -288,6 +306,35 @@ function compareItems(left: CatalogueItem, right: CatalogueItem): number {
   return compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods);
 }
 
+/**
+ * What is equal in the order of the listing, and what has no price in dollars last. The price of an item is the lowest
+ * of the ways to pay that `fits` lets through.
+ */
+export function sortItems(
+  items: readonly CatalogueItem[],
+  { by, isDescending }: Sort,
+  fits?: (offer: ListedOffer) => boolean,
+): readonly CatalogueItem[] {
+  const sign = isDescending ? -1 : 1;
+  const keyed = items.map((item) => {
+    return { item, key: by === "price" ? priceOf(item, fits) : item.entry.lastUpdated };
+  });
+  keyed.sort((left, right) => {
+    if (left.key === right.key) return compareItems(left.item, right.item);
+    if (left.key === Infinity || right.key === Infinity) return left.key === Infinity ? 1 : -1;
+    return sign * (left.key - right.key);
+  });
+  return keyed.map(({ item }) => item);
+}
+
+function priceOf({ offers }: CatalogueItem, fits?: (offer: ListedOffer) => boolean): number {
+  let least = Infinity;
+  for (const offer of offers) {
+    if (offer.sortedBy < least && (fits === undefined || fits(offer))) least = offer.sortedBy;
+  }
+  return least;
+}
+
 function namedTexts({ network, asset, payTo }: PaymentRequirements): readonly string[] {
   return [network, comparable(asset), comparable(payTo)];
 }
@@ -300,12 +347,14 @@ function listedOffer(requirements: PaymentRequirements, names: Names): ListedOff
   const [networkNumber = 0, assetNumber = 0, payToNumber = 0] = namedTexts(requirements).map(
     (text) => names.take(text),
   );
+  const dollars = isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined;
   return {
     network: networkNumber,
     asset: assetNumber,
     payTo: payToNumber,
     amount,
-    dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
+    dollars,
+    sortedBy: dollars === undefined ? Infinity : Number(dollars),
   };
 }
 

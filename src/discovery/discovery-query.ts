@@ -1,9 +1,12 @@
 /**
  * The query of the discovery listing: `type`, `limit`, `offset` and `metadata[key]=value` of protocol
- * section 4.4, and as extensions `network`, `asset`, `payTo`, `maxPrice` and `q`. Version 2 has `scheme` and
- * `extensions` besides; its search calls `q` a `query`, needs one, and goes on with a `cursor`. Read here by hand and
- * flat: every parameter is known by its whole name, so no query can build an object or reach a prototype.
+ * section 4.4, and as extensions `network`, `asset`, `payTo`, `maxPrice`, `q`, `sort` and `updatedSince`. Version 2
+ * has `scheme` and `extensions` besides; its search needs a `query` and goes on with a `cursor`. What large catalogues
+ * call otherwise has their names as well, in every form. Read here by hand and flat: every parameter is known by its
+ * whole name, so no query can build an object or reach a prototype, and one that is not known is refused: leaving it
+ * out would show what it was to leave out.
  */
+import damerauLevenshtein from "damerau-levenshtein";
 import { parseAtomicAmount, parseDollars } from "../x402/amount.ts";
 import { nameOfCaip2 } from "../x402/version-2.ts";
 import { err, ok, type Result } from "../x402/result.ts";
@@ -29,6 +32,16 @@ export interface DiscoveryQuery {
   readonly scheme: string | undefined;
   /** Only resources of which the extension of this name says something; undefined: all. */
   readonly extension: string | undefined;
+  /** Only what has changed then or later, Unix seconds; undefined: all. */
+  readonly updatedSince: number | undefined;
+  /** Undefined: by resource. */
+  readonly sort: Sort | undefined;
+}
+
+/** What is equal stays in the order of the listing, and what has no price in dollars comes last. */
+export interface Sort {
+  readonly by: "price" | "updated";
+  readonly isDescending: boolean;
 }
 
 interface MetadataFilter {
@@ -81,20 +94,56 @@ const UNITS = /^([0-9]{1,78})units$/i;
 const DOLLARS = /^(?:\$([0-9.]{1,80})|([0-9.]{1,80})usd)$/i;
 const WORD = /[\p{L}\p{N}]+/gu;
 
-/** Those that may be given once. */
-const OF_ANY_FORM = ["type", "limit", "network", "asset", "payTo", "maxPrice"];
-const SINGLE: Readonly<Record<ListingForm, readonly string[]>> = {
-  v1: [...OF_ANY_FORM, "offset", "q"],
-  v2: [...OF_ANY_FORM, "offset", "q", "scheme", "extensions"],
-  search: [...OF_ANY_FORM, "cursor", "query", "scheme", "extensions"],
-};
+/** A time of RFC 3339, or its day alone. */
+const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+/** Of a name that is not known so much is compared with those that are, characters. */
+const MAX_COMPARED = 32;
 
-type Single = ReadonlyMap<string, string>;
+const SORTS: ReadonlyMap<string, Sort> = new Map([
+  ["price", { by: "price", isDescending: false }],
+  ["price_asc", { by: "price", isDescending: false }],
+  ["price_desc", { by: "price", isDescending: true }],
+  // The newest is what is asked for.
+  ["updated", { by: "updated", isDescending: true }],
+  ["updated_asc", { by: "updated", isDescending: false }],
+  ["updated_desc", { by: "updated", isDescending: true }],
+]);
+
+/** Those that may be given once, by what they mean. */
+const SINGLE: ReadonlyMap<string, string> = new Map([
+  ...[
+    "type",
+    "limit",
+    "offset",
+    "network",
+    "asset",
+    "payTo",
+    "maxPrice",
+    "scheme",
+    "extensions",
+    "q",
+  ]
+    .concat("sort", "updatedSince", "x402Version")
+    .map((name) => [name, name] as const),
+  // The names of other catalogues.
+  ["query", "q"],
+  ["cursor", "offset"],
+  ["maxUsdPrice", "maxPrice"],
+]);
+
+interface Given {
+  /** As it was written. */
+  readonly name: string;
+  readonly value: string;
+}
+
+/** By what they mean. */
+type Single = ReadonlyMap<string, Given>;
 
 /**
- * Reads a raw query string, with or without its `?`. Names are case-sensitive. Parameters that are not
- * listed above are ignored; a listed one that is repeated, empty or out of range is refused, and so is a
- * query whose percent-encoding is broken anywhere, or whose names could build an object.
+ * Reads a raw query string, with or without its `?`. Names are case-sensitive. A parameter that is not listed
+ * above, repeated, empty or out of range is refused, and so is a query whose percent-encoding is broken anywhere,
+ * or whose names could build an object.
  * @param asked "either": version 1, unless the query has `x402Version=2`
  */
 export function parseDiscoveryQuery(
@@ -118,7 +167,7 @@ export function parseDiscoveryQuery(
   const metadata = readFilters(fields);
   if (!metadata.ok) return metadata;
   const form = asked === "either" ? versionOf(fields) : asked;
-  const single = readSingle(fields, SINGLE[form]);
+  const single = readSingle(fields);
   return single.ok ? withRanges(form, single.value, metadata.value) : single;
 }
 
@@ -169,20 +218,34 @@ function readFilters(fields: readonly Field[]): Result<readonly MetadataFilter[]
   return problem(`at most ${MAX_METADATA_FILTERS} metadata filters are allowed`);
 }
 
-function readSingle(
-  fields: readonly Field[],
-  known: readonly string[],
-): Result<Single, QueryProblem> {
-  const single = new Map<string, string>();
-  for (const { name, value } of fields) {
-    if (!known.includes(name)) continue;
-    if (single.has(name)) return problem(`${name} must be given once`);
+function readSingle(fields: readonly Field[]): Result<Single, QueryProblem> {
+  const single = new Map<string, Given>();
+  for (const [index, { name, value }] of fields.entries()) {
+    if (name.startsWith("metadata[") || (name === "" && value === "")) continue;
+    const meaning = SINGLE.get(name);
+    if (meaning === undefined) {
+      return problem(
+        `parameter ${index + 1} is not known here; the nearest one is ${nearest(name)}`,
+      );
+    }
+    const earlier = single.get(meaning)?.name;
+    if (earlier === name) return problem(`${name} must be given once`);
+    if (earlier !== undefined) return problem(`${earlier} and ${name} mean the same: give one`);
     // A limit or offset of nothing is out of its range, which is said below.
     const isNumber = name === "limit" || name === "offset";
     if (value === "" && !isNumber) return problem(`${name} must not be empty`);
-    single.set(name, value);
+    single.set(meaning, { name, value });
   }
   return ok(single);
+}
+
+/** By the fewest edits, the first one where several have as few. */
+function nearest(name: string): string {
+  const written = name.slice(0, MAX_COMPARED).toLowerCase();
+  const far = [...SINGLE.keys()].map((known) => {
+    return { known, steps: damerauLevenshtein(written, known.toLowerCase()).steps };
+  });
+  return far.reduce((best, each) => (each.steps < best.steps ? each : best)).known;
 }
 
 function withRanges(
@@ -190,41 +253,76 @@ function withRanges(
   single: Single,
   metadata: readonly MetadataFilter[],
 ): Result<DiscoveryQuery, QueryProblem> {
-  const limit = parseInteger(single.get("limit") ?? `${DEFAULT_LIMIT}`);
+  const limit = parseInteger(single.get("limit")?.value ?? `${DEFAULT_LIMIT}`);
   if (limit === undefined || limit < 1 || limit > MAX_LIMIT) {
     return problem(`limit must be an integer from 1 to ${MAX_LIMIT}`);
   }
-  const isSearch = form === "search";
   // The order of what is found is fixed: a cursor is how much of it was shown.
-  const offset = parseInteger(single.get(isSearch ? "cursor" : "offset") ?? "0");
+  const start = single.get("offset");
+  const offset = parseInteger(start?.value ?? "0");
   if (offset === undefined) {
-    if (isSearch) return problem("cursor must be one of an earlier answer");
+    if (start?.name === "cursor") return problem("cursor must be one of an earlier answer");
     return problem(`offset must be an integer from 0 to ${Number.MAX_SAFE_INTEGER}`);
   }
-  const q = isSearch ? "query" : "q";
-  const words = [...new Set(wordsOf(single.get(q) ?? ""))];
-  if ((isSearch || single.has(q)) && words.length === 0) {
-    return problem(`${q} must have a letter or a digit`);
+  const searched =
+    single.get("q") ?? (form === "search" ? { name: "query", value: "" } : undefined);
+  const words = [...new Set(wordsOf(searched?.value ?? ""))];
+  if (searched !== undefined && words.length === 0) {
+    return problem(`${searched.name} must have a letter or a digit`);
   }
-  if (words.length > MAX_WORDS) return problem(`${q} must have at most ${MAX_WORDS} words`);
+  if (words.length > MAX_WORDS) {
+    return problem(`${searched?.name} must have at most ${MAX_WORDS} words`);
+  }
+  const ordered = readOrder(single);
+  if (!ordered.ok) return ordered;
   const offer = readOfferFilter(single);
   if (!offer.ok) return offer;
-  const [type, scheme, extension] = ["type", "scheme", "extensions"].map((name) =>
-    single.get(name),
+  const [type, scheme, extension] = ["type", "scheme", "extensions"].map(
+    (name) => single.get(name)?.value,
   );
-  return ok({ form, type, limit, offset, metadata, offer: offer.value, words, scheme, extension });
+  const filters = { type, metadata, offer: offer.value, words, scheme, extension };
+  return ok({ form, limit, offset, ...filters, ...ordered.value });
+}
+
+function readOrder(
+  single: Single,
+): Result<Pick<DiscoveryQuery, "updatedSince" | "sort">, QueryProblem> {
+  const since = single.get("updatedSince")?.value;
+  const updatedSince = since === undefined ? undefined : readTime(since);
+  if (Number.isNaN(updatedSince)) {
+    return problem("updatedSince must be a time like 2026-01-31T12:00:00Z, or Unix seconds");
+  }
+  const order = single.get("sort")?.value;
+  const sort = SORTS.get(order ?? "");
+  if (order !== undefined && sort === undefined) {
+    return problem(`sort must be one of ${[...SORTS.keys()].join(", ")}`);
+  }
+  return ok({ updatedSince, sort });
+}
+
+/** Unix seconds; NaN for what is no time. */
+function readTime(text: string): number {
+  const seconds = parseInteger(text);
+  return seconds ?? (TIME.test(text) ? Math.ceil(Date.parse(text) / 1000) : Number.NaN);
 }
 
 function readOfferFilter(single: Single): Result<OfferFilter | undefined, QueryProblem> {
-  const [spelt, asset, payTo] = ["network", "asset", "payTo"].map((name) => single.get(name));
+  const [spelt, asset, payTo] = ["network", "asset", "payTo"].map(
+    (name) => single.get(name)?.value,
+  );
   const network = spelt === undefined ? undefined : nameOfCaip2(spelt);
-  const written = single.get("maxPrice");
-  if ([network, asset, payTo, written].every((value) => value === undefined)) return ok(undefined);
-  const maxPrice = written === undefined ? undefined : readPriceLimit(written);
-  if (written !== undefined && maxPrice === undefined) {
-    return problem("maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units");
-  }
-  return ok({ network, asset, payTo, maxPrice });
+  const price = single.get("maxPrice");
+  if ([network, asset, payTo, price].every((value) => value === undefined)) return ok(undefined);
+  const maxPrice = price && (price.name === "maxPrice" ? readPriceLimit : readUsd)(price.value);
+  if (price === undefined || maxPrice !== undefined) return ok({ network, asset, payTo, maxPrice });
+  return price.name === "maxPrice"
+    ? problem("maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units")
+    : problem("maxUsdPrice must be a price in dollars: 0.05");
+}
+
+/** Its name says what it is in. */
+function readUsd(text: string): PriceLimit | undefined {
+  return readPriceLimit(`$${text.replace(/^\$/, "")}`);
 }
 
 /** A bare number could mean dollars or atomic units, so it means nothing here. */

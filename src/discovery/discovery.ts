@@ -15,13 +15,20 @@ import {
   compare,
   LISTED_TYPE,
   published,
+  sortItems,
   type Catalogue,
   type CatalogueItem,
   type ListedOffer,
   type PublicTerms,
 } from "./catalogue.ts";
 import { entityTag } from "./entity-tag.ts";
-import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
+import {
+  MAX_WORDS,
+  wordsOf,
+  type DiscoveryQuery,
+  type OfferFilter,
+  type PriceLimit,
+} from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
 export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
@@ -36,10 +43,20 @@ export function listResources(catalogue: Catalogue, query: DiscoveryQuery): Disc
   return { x402Version: X402_VERSION, items, pagination: { limit, offset, total } };
 }
 
+/** What a search finds that takes any text: of more words than the listing takes the first ones count. */
+export function searchItems({ items, index }: Catalogue, text: string): readonly CatalogueItem[] {
+  const words = [...new Set(wordsOf(text))].slice(0, MAX_WORDS);
+  if (words.length === 0) return [];
+  const { marks, wanted } = index.find([], words);
+  return items.filter(({ number }) => marks[number] === wanted);
+}
+
 /** A page as it is sent: {@link listResources} as JSON. */
 export interface WrittenPage {
   /** Strong: another one where a byte is another. */
   readonly etag: string;
+  /** Characters of the body, about. */
+  readonly length: number;
   /** Not written before it is asked for. */
   readonly body: () => string;
 }
@@ -58,9 +75,12 @@ export function writePage(catalogue: Catalogue, query: DiscoveryQuery): WrittenP
   const name = form === "search" ? "resources" : "items";
   return {
     etag: entityTag([...written.map(({ tag }) => tag), pagination].join()),
+    length: written.reduce((length, { json }) => length + json.length, pagination.length),
     body: () => {
       const items = written.map(({ json }) => json).join();
-      return `{"x402Version":${version},"${name}":[${items}],"pagination":${pagination}}`;
+      // The largest catalogue's clients look there for whether there is more.
+      const partial = form === "search" ? `"partialResults":${cursor !== null},` : "";
+      return `{"x402Version":${version},"${name}":[${items}],${partial}"pagination":${pagination}}`;
     },
   };
 }
@@ -122,7 +142,8 @@ interface Selection {
 }
 
 function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
-  const { type, scheme, extension, metadata, offer, words, offset, limit } = query;
+  const { type, scheme, extension, metadata, offer, words, updatedSince, sort } = query;
+  const { offset, limit } = query;
   const { items } = catalogue;
   // There is one of each, and they are matched exactly.
   const isNone =
@@ -131,17 +152,23 @@ function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
     (extension ?? BAZAAR) !== BAZAAR;
   if (isNone) return { page: [], total: 0 };
   const isFiltered =
-    metadata.length > 0 || words.length > 0 || offer !== undefined || extension !== undefined;
+    metadata.length > 0 ||
+    words.length > 0 ||
+    [offer, extension, updatedSince, sort].some((each) => each !== undefined);
   if (isFiltered) return selectFiltered(catalogue, query);
   return { page: items.slice(offset, offset + limit), total: items.length };
 }
 
-function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuery): Selection {
-  const { extension, metadata, offer, words, offset, limit } = query;
+function selectFiltered(catalogue: Catalogue, query: DiscoveryQuery): Selection {
+  const { index, names } = catalogue;
+  const { extension, metadata, offer, words, offset, limit, updatedSince = 0, sort } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
   const { marks, wanted } = index.find(terms, words);
   const fits = offer === undefined ? undefined : offerTest(offer, names);
-  const page: CatalogueItem[] = [];
+  const items = sort === undefined ? catalogue.items : catalogue.inOrder(sort);
+  // Of what some ways to pay leave out the price may be another one.
+  const isMoved = sort?.by === "price" && fits !== undefined;
+  const found: CatalogueItem[] = [];
   let total = 0;
   // By index, like all that every client may ask for.
   for (let place = 0; place < items.length; place += 1) {
@@ -149,10 +176,12 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
     if (item === undefined || marks[item.number] !== wanted) continue;
     if (fits !== undefined && !item.offers.some(fits)) continue;
     if (extension !== undefined && !item.hasBazaar) continue;
-    if (total >= offset && page.length < limit) page.push(item);
+    if (item.entry.lastUpdated < updatedSince) continue;
+    if (isMoved || (total >= offset && found.length < limit)) found.push(item);
     total += 1;
   }
-  return { page, total };
+  if (!isMoved) return { page: found, total };
+  return { page: sortItems(found, sort, fits).slice(offset, offset + limit), total };
 }
 
 /** All conditions have to hold for the same way to pay. */

@@ -4,10 +4,36 @@
  */
 import { findNetwork } from "../x402/network.ts";
 import { formatAmount } from "../x402/amount.ts";
+import { declaredExample } from "../x402/declared-example.ts";
 import { howToPay, versionWords, type Versions } from "../x402/how-to-pay.ts";
+import { isRecord } from "../x402/json.ts";
 import { caip2Of } from "../x402/version-2.ts";
 import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
 import type { Catalogue } from "./discovery.ts";
+
+/** Inputs of one route that are told of. */
+const MAX_INPUTS = 20;
+/** Longest text of one of them, and longest sample of an answer, characters. */
+const MAX_INPUT_TEXT = 120;
+const MAX_SAMPLE = 600;
+const PLACES = {
+  pathParams: "path",
+  queryParams: "query",
+  headerFields: "header",
+  bodyFields: "body",
+} as const;
+
+/** One purchase from beginning to end, of a route that can be asked for as it is. */
+export interface Purchase {
+  /** `curl -i 'https://…'` */
+  readonly request: string;
+  /** The terms of the 402 in the words of the oldest version that is spoken. */
+  readonly terms: object;
+  /** A whole program of the official client. */
+  readonly program: string;
+  /** A sample of the answer; undefined: none is declared. */
+  readonly sample: unknown;
+}
 
 /** Version of the form of `/.well-known/x402`. */
 const FORM_VERSION = 1;
@@ -57,8 +83,19 @@ export function writeWellKnown({ items }: Catalogue, published: Published): stri
   });
 }
 
+/** What a program finds that asks for nothing but the host: where everything else is. */
+export function writeEntrance(page: string, published: Published): string {
+  const { versions, ...urls } = published;
+  const links = Object.entries({ ...urls, page }).filter(([, url]) => url !== null);
+  return JSON.stringify({ x402Versions: versions, ...Object.fromEntries(links) });
+}
+
 /** Markdown in the form of llmstxt.org: a title, a summary, sections of links with a sentence each. */
-export function writeLlmsText({ items }: Catalogue, published: Published): string {
+export function writeLlmsText(
+  { items }: Catalogue,
+  published: Published,
+  purchase: Purchase | null = null,
+): string {
   const { publicUrl, listing, listingV2, openapi, versions } = published;
   const shown = items.slice(0, MAX_DESCRIBED_ROUTES);
   const more = items.length - shown.length;
@@ -71,9 +108,10 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
     "",
     "## Resources",
     "",
-    ...shown.map(({ item }) => describe(item)),
+    ...shown.flatMap(({ item }) => [describe(item), ...describeExchange(item)]),
     ...(more === 0 ? [] : [`- and ${more} more, see the listing`]),
     "",
+    ...(purchase === null ? [] : [...describePurchase(purchase), ""]),
     "## Machine-readable",
     "",
     ...(listing === null
@@ -98,6 +136,73 @@ function describe({ resource, accepts, metadata }: DiscoveredResource): string {
     text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
   return `- ${link}: ${sentence(said)}Price: ${prices}.`;
+}
+
+/** Below a route: what it wants to be sent and what comes back, as far as it is declared. */
+function describeExchange({ accepts }: DiscoveredResource): readonly string[] {
+  const [first] = accepts;
+  const { input, output } = first?.outputSchema ?? {};
+  const told = isRecord(input) ? input : {};
+  const inputs = Object.entries(PLACES).flatMap(([member, place]) => {
+    const fields = told[member];
+    return Object.entries(isRecord(fields) ? fields : {}).map((field) =>
+      describeInput(place, field),
+    );
+  });
+  const sample = declaredExample(output);
+  return [
+    ...inputs.slice(0, MAX_INPUTS).map((each) => `  - ${each}`),
+    ...(sample === undefined ? [] : [`  - Answers like ${codeOf(sample, MAX_SAMPLE)}`]),
+  ];
+}
+
+/** `query: city (string, required, like "oslo"): The city` */
+function describeInput(place: string, [name, declared]: readonly [string, unknown]): string {
+  const { type, required, description } = isRecord(declared) ? declared : {};
+  const example = declaredExample(declared);
+  const facts = [
+    ...(typeof type === "string" ? [plain(type.slice(0, MAX_INPUT_TEXT))] : []),
+    ...(place === "path" || required === true ? ["required"] : []),
+    ...(example === undefined ? [] : [`like ${codeOf(example, MAX_INPUT_TEXT)}`]),
+  ];
+  const said = typeof description === "string" ? description : declared;
+  const text =
+    typeof said === "string" ? `: ${plain(said.slice(0, MAX_INPUT_TEXT).toWellFormed())}` : "";
+  const about = facts.length === 0 ? "" : ` (${facts.join(", ")})`;
+  return `${place}: ${plain(name.slice(0, MAX_INPUT_TEXT))}${about}${text}`;
+}
+
+function describePurchase({ request, terms, program, sample }: Purchase): readonly string[] {
+  return [
+    "## One purchase from beginning to end",
+    "",
+    "Asked for without payment, the answer has status 402 and the terms:",
+    "",
+    ...indented(request),
+    ...indented(JSON.stringify(terms, null, 2)),
+    "",
+    "A program signs one of them and asks again with the payment (Node.js; `KEY` is the key of a wallet):",
+    "",
+    ...indented(program),
+    "",
+    sample === undefined
+      ? "The answer has status 200, a receipt in its head, and what was paid for."
+      : `The answer has status 200, a receipt in its head, and what was paid for, like ${codeOf(sample, MAX_SAMPLE)}`,
+  ];
+}
+
+/** A block of code, which nothing in it can end. */
+function indented(text: string): readonly string[] {
+  return text.split(/[\r\n\u2028\u2029]/).map((line) => `    ${line.toWellFormed()}`);
+}
+
+/** JSON between as many backticks as it does not have itself, on one line. */
+function codeOf(value: unknown, most: number): string {
+  const json = JSON.stringify(value) ?? "";
+  const short = json.length <= most ? json : `${json.slice(0, most - 1).toWellFormed()}…`;
+  const ticks = short.match(/`+/g) ?? [];
+  const fence = "`".repeat(Math.max(0, ...ticks.map((each) => each.length)) + 1);
+  return ticks.length === 0 ? `${fence}${short}${fence}` : `${fence} ${short} ${fence}`;
 }
 
 /** With its end and a space behind it, so that what follows begins anew; nothing for nothing. */

@@ -67,11 +67,21 @@ const NOT_SETTLED: SettleResponse = {
 /** A discovery answer. */
 export interface Listing {
   /** 304: the caller has it already. */
-  readonly status: 200 | 304 | 400;
+  readonly status: number;
   /** JSON text; "" with 304. */
   readonly body: string;
+  /** The same, compressed as `encoding` says. */
+  readonly bytes?: Uint8Array;
+  /** Null: not compressed. */
+  readonly encoding?: string | null;
   /** Null with 400. */
   readonly etag: string | null;
+}
+
+/** Values of the header lines by which it is asked for. */
+export interface ListingAsked {
+  readonly ifNoneMatch?: string | undefined;
+  readonly acceptEncoding?: string | undefined;
 }
 
 /** Keeps what gateways sell through us. */
@@ -89,12 +99,8 @@ export interface SalesCatalogue {
 
 export interface EndpointOptions {
   readonly facilitator: WireFacilitator;
-  /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`; `form`: below `/v2`. */
-  readonly list: (
-    query: string,
-    ifNoneMatch: string | undefined,
-    form?: "v2" | "search",
-  ) => Listing;
+  /** Answers `GET /discovery/resources` for a raw query string; `form`: below `/v2`. */
+  readonly list: (query: string, asked: ListingAsked, form?: "v2" | "search") => Listing;
   /** Path before the endpoints: "" or `/x402`. */
   readonly basePath: string;
   readonly callers: Callers;
@@ -163,10 +169,10 @@ export class FacilitatorEndpoints {
         `${basePath}/v2/discovery/resources`,
         { ...listing, handle: (asked) => this.#discovery(asked, "v2") },
       ],
-      [
-        `${basePath}/v2/discovery/search`,
-        { ...listing, handle: (asked) => this.#discovery(asked, "search") },
-      ],
+      ...["/v2/discovery/search", "/discovery/search"].map((path) => {
+        const handle: Endpoint["handle"] = (asked) => this.#discovery(asked, "search");
+        return [basePath + path, { ...listing, handle }] as const;
+      }),
     ]);
   }
 
@@ -337,15 +343,15 @@ export class FacilitatorEndpoints {
   }
 
   async #discovery({ request, response, query }: Asked, form?: "v2" | "search"): Promise<void> {
-    const { status, body, etag } = this.#options.list(
-      query,
-      request.headers["if-none-match"],
-      form,
-    );
+    const { "if-none-match": ifNoneMatch, "accept-encoding": accepted } = request.headers;
+    const acceptEncoding = typeof accepted === "string" ? accepted : undefined;
+    const listing = this.#options.list(query, { ifNoneMatch, acceptEncoding }, form);
+    const { status, body, bytes = body, encoding = null, etag } = listing;
     if (etag === null) return send(response, status, body);
-    const kept = { ETag: etag, "Cache-Control": "no-cache" };
+    const kept = { ETag: etag, "Cache-Control": "no-cache", Vary: "Accept-Encoding" };
     if (status === 304) response.writeHead(304, kept).end();
-    else send(response, status, body, kept);
+    else
+      send(response, status, bytes, { ...kept, ...(encoding && { "Content-Encoding": encoding }) });
   }
 
   /** What a caller may know of a fault; the log gets the whole of it. */
@@ -431,7 +437,7 @@ const NOT_KEPT = { "Cache-Control": "no-store" };
 function send(
   response: ServerResponse,
   status: number,
-  body: string,
+  body: string | Uint8Array,
   caching: Readonly<Record<string, string>> = NOT_KEPT,
 ): void {
   // A body that was refused before its end leaves the connection in the middle of a message; a short one is dropped.

@@ -9,6 +9,7 @@ import {
 } from "./answers.ts";
 import type { Decision, PricedDecision } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
+import { wantsPage } from "./offers/offer-page.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
@@ -20,18 +21,26 @@ export interface DocumentRequest {
   readonly query: string;
   /** The value of `If-None-Match`. */
   readonly ifNoneMatch: string | undefined;
+  /** The value of `Accept-Encoding`; undefined: compressed documents cannot be read. */
+  readonly acceptEncoding?: string | undefined;
+  /** A browser asks, for somebody to look at it. */
+  readonly isForPerson?: boolean;
 }
 
+export type PublishedEncoding = "br" | "gzip";
+
 export interface PublishedDocument {
-  /** 304: the client has it already. */
-  readonly status: 200 | 304 | 400;
+  /** 302: at another place, which `lines` name; 304: the client has it already. */
+  readonly status: 200 | 302 | 304 | 400;
   /** "" with 304. */
   readonly body: string;
   /** The same, where all who ask get the same: one in memory for all of them. */
   readonly bytes?: Uint8Array;
+  /** How `bytes` are compressed, which are the body then; default: not at all. */
+  readonly encoding?: PublishedEncoding | null;
   /** Media type of the body. */
   readonly type: string;
-  /** Null with 400. */
+  /** Null with 302 and 400. */
   readonly etag: string | null;
   /** More header lines; default: none. */
   readonly lines?: readonly string[];
@@ -67,7 +76,10 @@ export function declinedAnswer(
     }
     case "listing": {
       const { path, query } = decision;
-      const published = publish({ path, query, ifNoneMatch: request.headers["if-none-match"] });
+      const { "if-none-match": ifNoneMatch, "accept-encoding": accepted } = request.headers;
+      const acceptEncoding = typeof accepted === "string" ? accepted : undefined;
+      const isForPerson = wantsPage(request);
+      const published = publish({ path, query, ifNoneMatch, acceptEncoding, isForPerson });
       const answer = documentAnswer(published, corsLines(cors, request));
       return { answer, outcome: "free", meter: null };
     }
@@ -76,11 +88,12 @@ export function declinedAnswer(
 
 /** May be kept by whoever asks before each use whether it is still the same. */
 function documentAnswer(
-  { status, body, bytes, type, etag, lines: more = [] }: PublishedDocument,
+  { status, body, bytes, encoding = null, type, etag, lines: more = [] }: PublishedDocument,
   cors: readonly string[],
 ): Answer {
-  if (etag === null) return { status, lines: cors, body };
-  const lines = [...cors, ...more, "ETag", etag];
+  if (etag === null) return { status, lines: [...cors, ...more], body };
+  const lines = [...cors, ...more, "ETag", etag, "Vary", "Accept-Encoding"];
+  if (encoding !== null && status !== 304) lines.push("Content-Encoding", encoding);
   const answer = { status, lines, type, caching: "no-cache" } as const;
   return status === 304 ? { ...answer, body: null } : { ...answer, body, ...(bytes && { bytes }) };
 }

@@ -1,6 +1,12 @@
 /** Lines of the books, as a database driver returns them: columns bear the names of what they hold. */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { PaymentDetail, PaymentEvent, PaymentSummary } from "./books.ts";
+import {
+  SOLD_STATES,
+  type PaymentDetail,
+  type PaymentEvent,
+  type PaymentSummary,
+  type SaleRecord,
+} from "./books.ts";
 import { waitingOf } from "./payment-judgement.ts";
 import { readPaymentRow, stateOf } from "./payment-row.ts";
 import type { SubmissionRow } from "./submission-row.ts";
@@ -34,6 +40,18 @@ export function readSummary(columns: Columns): PaymentSummary {
 
 export function readEvent({ atMs, state, note, by }: Columns): PaymentEvent {
   return { atMs: Number(atMs), state: stateOf(state), note: String(note), by: String(by) };
+}
+
+export function readSale(columns: Columns, deliveredMs: number | null): SaleRecord {
+  const { key, binding, payer, state, claimedMs } = columns;
+  return {
+    key: String(key) as PaymentKey,
+    binding: String(binding),
+    payer: String(payer),
+    state: SOLD_STATES.find((each) => each === state) ?? "SETTLED",
+    claimedMs: Number(claimedMs),
+    deliveredMs,
+  };
 }
 
 /** A submission as a payment's page shows it. */

@@ -75,6 +75,29 @@ export interface PaymentDetail extends PaymentSummary {
   } | null;
 }
 
+/** A payment that was taken for a resource of ours. */
+export interface SaleRecord {
+  readonly key: PaymentKey;
+  /** Method and path. */
+  readonly binding: string;
+  readonly payer: string;
+  readonly state: (typeof SOLD_STATES)[number];
+  readonly claimedMs: number;
+  /** When it was delivered first; null: it is not. */
+  readonly deliveredMs: number | null;
+}
+
+/** The states of a {@link SaleRecord}. */
+export const SOLD_STATES = ["SETTLED", "DELIVERING", "DELIVERED"] as const;
+
+export interface SalesPage {
+  /** Claimed at this time or later, milliseconds since the epoch. */
+  readonly sinceMs: number;
+  /** The last one of the page before, which need not be there any more. */
+  readonly after?: Pick<SaleRecord, "claimedMs" | "key"> | undefined;
+  readonly limit: number;
+}
+
 export interface EndedPage {
   /** Claimed and ended before that time, milliseconds since the epoch. */
   readonly beforeMs: number;
@@ -107,6 +130,8 @@ export interface Books {
   buried(key: string): Promise<string | undefined>;
   /** Payments that ended, in the order of their claims: what a sweep may take some day. */
   ended(page: EndedPage): Promise<readonly PaymentDetail[]>;
+  /** What was sold, newest first. */
+  sales(page: SalesPage): Promise<readonly SaleRecord[]>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

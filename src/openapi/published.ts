@@ -82,12 +82,14 @@ export function writeOpenApi(publishing: Publishing): string {
   });
 }
 
-/** Those that some operation has. */
+/** Those that some operation has: as the backend describes them, and by their names alone. */
 function usedTags(tags: unknown, paths: DescriptionValues): readonly unknown[] | undefined {
-  if (!Array.isArray(tags)) return undefined;
   const operations = Object.values(paths).flatMap((item) => Object.values(recordOf(item)));
   const used = new Set<unknown>(operations.flatMap((each) => listOf(recordOf(each)["tags"])));
-  return tags.filter((tag) => used.has(recordOf(tag)["name"]));
+  const told = listOf(tags).filter((tag) => used.has(recordOf(tag)["name"]));
+  for (const tag of told) used.delete(recordOf(tag)["name"]);
+  const all = [...told, ...[...used].map((name) => ({ name }))];
+  return all.length === 0 ? undefined : all;
 }
 
 function infoOf(

@@ -1,4 +1,5 @@
 /** A priced route as an operation of an OpenAPI 3.1 document. */
+import { declaredExample } from "../x402/declared-example.ts";
 import { JSON_TYPES } from "../x402/json.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
@@ -31,6 +32,8 @@ export interface SoldRoute {
     readonly pathParams?: DescriptionValues;
   };
   readonly outputSchema: DescriptionValues | null;
+  /** Short words for what it is about. */
+  readonly tags: readonly string[];
   /** The ways to pay that are offered now. */
   readonly accepts: readonly PaymentRequirements[];
 }
@@ -70,6 +73,7 @@ export function writeOperation(
   return {
     operationId: operationId(method, route.path),
     ...(description === "" ? {} : { summary: description }),
+    ...(route.tags.length > 0 && { tags: route.tags }),
     parameters,
     ...(body === null ? {} : { requestBody: body }),
     responses: { "200": answerOf(route, versions), "402": REQUIRED_RESPONSE },
@@ -85,11 +89,13 @@ function operationId(method: string, path: string): string {
 
 function answerOf({ mimeType, outputSchema }: SoldRoute, versions: Versions): DescriptionValues {
   const type = mimeType === "" && outputSchema !== null ? "application/json" : mimeType;
+  const example = declaredExample(outputSchema);
   const schema = outputSchema === null ? {} : { schema: outputSchema };
+  const described = example === undefined ? schema : { ...schema, example };
   return {
     description: "What was paid for.",
     headers: receiptHeaders(versions),
-    ...(type === "" ? {} : { content: { [type]: schema } }),
+    ...(type === "" ? {} : { content: { [type]: described } }),
   };
 }
 

@@ -1,26 +1,34 @@
-/** Configuration -> the catalogue page: which routes it shows, how they are searched, and in what portions. */
-import type { Config, PricedAction, RouteSettings } from "../config/config.ts";
+/**
+ * Configuration -> the catalogue page: which routes it shows, in which groups and portions. What is searched for is
+ * found by the index of the listing, so that both find the same.
+ */
+import type { PricedAction, RouteSettings } from "../config/config.ts";
 import { cataloguePage, CATALOGUE_POLICY } from "../web/catalogue-page.ts";
-import type { CatalogueInput, CatalogueRoute } from "../web/catalogue-view.ts";
+import type { CatalogueGroup, CatalogueInput, CatalogueRoute } from "../web/catalogue-view.ts";
 import { formatAmount } from "../x402/amount.ts";
+import { declaredExample } from "../x402/declared-example.ts";
 import { networkOf } from "../x402/network.ts";
 import { isSameToken } from "../x402/token.ts";
-import { compare } from "../discovery/catalogue.ts";
+import type { X402Version } from "../x402/x402.ts";
+import { compare, type CatalogueItem } from "../discovery/catalogue.ts";
+import { entryName, searchItems, type Catalogue } from "../discovery/discovery.ts";
+import { exampleRequest } from "../discovery/example-request.ts";
+import type { RouteQuality } from "../discovery/quality.ts";
 
 /** Routes on one page. */
 const PAGE_SIZE = 50;
 /** Longest text that is searched for, characters. */
 const MAX_SEARCHED = 100;
-/** Words of it that a route must have. */
-const MAX_WORDS = 8;
-/** Longest text of a route that is searched, characters. */
-const MAX_SEARCHED_TEXT = 2_000;
 /** Longest query string that is read at all, characters. */
 const MAX_QUERY_LENGTH = 4_096;
 /** Pages that are kept as they were written: most visitors ask for the same few. */
 const MAX_KEPT = 32;
 /** Inputs of one route that are shown. */
 const MAX_INPUTS = 50;
+/** Of routes that nobody has put into a group, and that are alone with the beginning of their path. */
+const OTHERS = "More";
+/** What paths begin with that says nothing of what is behind it. */
+const USUAL_BEGINNING = /^(?:v\d+|api|rest|x402)$/i;
 
 /** Header lines of every page. */
 export const PAGE_LINES = [
@@ -30,25 +38,46 @@ export const PAGE_LINES = [
   ["Referrer-Policy", "no-referrer"],
 ].flat();
 
-type Sales = Pick<Config, "routes" | "publicUrl">;
+/** A route that is sold. */
+export interface SoldHere {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+}
 
-interface Entry {
-  readonly route: CatalogueRoute;
-  /** Lower case. */
-  readonly searched: string;
+interface CatalogueGround {
+  readonly publicUrl: string | null;
+  /** Of what can be paid for now. */
+  readonly catalogue: Catalogue;
+  /** By the name of its entry. */
+  readonly sold: ReadonlyMap<string, SoldHere>;
+  /** The version that buyers' code speaks. */
+  readonly version: X402Version;
+}
+
+interface Entry extends SoldHere {
+  readonly item: CatalogueItem;
+  readonly group: string;
 }
 
 export class CataloguePages {
-  readonly #shop: string;
-  readonly #entries: readonly Entry[];
+  readonly #ground: CatalogueGround;
+  readonly #base: string;
+  /** In order of group and resource; by the item in the catalogue. */
+  readonly #entries: ReadonlyMap<CatalogueItem, Entry>;
+  readonly #hasGroups: boolean;
   readonly #kept = new Map<string, string>();
 
-  constructor({ routes, publicUrl }: Sales) {
-    const base = publicUrl ?? "";
-    this.#shop = URL.parse(base)?.host ?? base;
-    this.#entries = routes
-      .flatMap((route) => entryOf(route, base))
-      .sort((left, right) => compare(keyOf(left), keyOf(right)));
+  constructor(ground: CatalogueGround) {
+    this.#ground = ground;
+    this.#base = ground.publicUrl ?? "";
+    const entries = grouped(
+      ground.catalogue.items.flatMap((item) => {
+        const sold = ground.sold.get(entryName(item.entry));
+        return sold === undefined ? [] : [{ ...sold, item }];
+      }),
+    );
+    this.#hasGroups = new Set(entries.map(({ group }) => group)).size > 1;
+    this.#entries = new Map(entries.map((entry) => [entry.item, entry]));
   }
 
   /** The page for a raw query string: `q` and `page`, whatever else there is. */
@@ -68,46 +97,128 @@ export class CataloguePages {
   }
 
   #write(query: string, asked: number): string {
-    const words = [...new Set(query.toLowerCase().split(/\s+/))].slice(0, MAX_WORDS);
-    const found =
-      query === ""
-        ? this.#entries
-        : this.#entries.filter(({ searched }) => words.every((word) => searched.includes(word)));
+    const { catalogue, version } = this.#ground;
+    const wanted = query === "" ? null : new Set(searchItems(catalogue, query));
+    const found = [...this.#entries.values()].filter(({ item }) => wanted?.has(item) ?? true);
     const pages = Math.max(1, Math.ceil(found.length / PAGE_SIZE));
     const page = Math.min(asked, pages);
     const shown = found.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE);
+    const groups: { name: string | null; routes: CatalogueRoute[] }[] = [];
+    for (const entry of shown) {
+      const name = this.#hasGroups ? entry.group : null;
+      if (groups.at(-1)?.name !== name) groups.push({ name, routes: [] });
+      groups.at(-1)?.routes.push(routeView(entry, this.#base, entry.item.entry.quality));
+    }
     return cataloguePage({
-      shop: this.#shop,
+      shop: URL.parse(this.#base)?.host ?? this.#base,
       query,
       found: found.length,
       page,
       pages,
-      routes: shown.map(({ route }) => route),
+      version,
+      groups: groups satisfies readonly CatalogueGroup[],
     });
   }
 }
 
-function entryOf(route: RouteSettings, base: string): readonly Entry[] {
-  const { action, methods, pattern, segments } = route;
-  if (action.kind !== "priced" || !action.discoverable) return [];
-  const { description, mimeType } = action;
-  const view: CatalogueRoute = {
+/** Each with its group, in their order: what the seller says, or else how its path begins. */
+function grouped(all: readonly Omit<Entry, "group">[]): readonly Entry[] {
+  const counts = new Map<string, number>();
+  const named = all.map((each) => {
+    const told = toldGroup(each.action);
+    const group = told ?? beginningOf(each.route);
+    const key = group.toLowerCase();
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    return { ...each, group, key, isTold: told !== undefined };
+  });
+  // Of each that spelling which comes first.
+  const spelt = new Map(named.toReversed().map(({ key, group }) => [key, group]));
+  return named
+    .map(({ key, isTold, ...each }) => {
+      const isAlone = !isTold && counts.get(key) === 1;
+      return {
+        ...each,
+        group: isAlone ? OTHERS : (spelt.get(key) ?? key),
+        key: isAlone ? "\uffff" : key,
+      };
+    })
+    .toSorted(
+      (left, right) =>
+        compare(left.key, right.key) ||
+        compare(left.item.entry.resource, right.item.entry.resource),
+    );
+}
+
+function toldGroup({ metadata: { category, tags } }: PricedAction): string | undefined {
+  const [tag] = Array.isArray(tags) ? (tags as readonly unknown[]) : [tags];
+  const words = [category, tag].filter((each) => typeof each === "string" && each.trim() !== "");
+  return words.map(String)[0];
+}
+
+function beginningOf({ segments }: RouteSettings): string {
+  const texts = segments.flatMap((each) => (each.kind === "static" ? [each.text] : []));
+  return texts.find((text) => !USUAL_BEGINNING.test(text)) ?? OTHERS;
+}
+
+/** What is shown of a route, and of how well it was delivered where that is known. */
+export function routeView(
+  { route, action }: SoldHere,
+  base: string,
+  quality?: RouteQuality,
+): CatalogueRoute {
+  const { methods, pattern } = route;
+  const { description, mimeType, input, outputSchema } = action;
+  const { target, missing } = exampleRequest(pattern, input);
+  const isWhole = missing.length === 0;
+  const url = isWhole ? base + target : null;
+  const isFollowed = methods === null || methods.includes("GET");
+  const sample = declaredExample(outputSchema);
+  return {
     methods,
-    pattern,
-    url: base + pattern,
-    parameters: segments.flatMap((segment) => {
-      if (segment.kind === "static") return [];
-      return [segment.kind === "param" ? `:${segment.name}` : "*"];
-    }),
+    shown: target,
+    url,
+    // Below the public URL, by whatever name the shop is visited.
+    href:
+      url !== null && isFollowed
+        ? (URL.parse(base)?.pathname ?? "").replace(/\/$/, "") + target
+        : null,
+    missing,
     description,
     mimeType,
     prices: pricesOf(action),
     inputs: inputsOf(action),
-    bodyType: action.input.bodyType ?? null,
+    bodyType: input.bodyType ?? null,
+    sample:
+      sample === undefined || typeof sample === "string"
+        ? (sample ?? null)
+        : JSON.stringify(sample, null, 2),
+    quality: quality === undefined ? "" : wordsOn(quality),
   };
-  const networks = view.prices.map(({ network, amount }) => `${network} ${amount}`);
-  const texts = [...(methods ?? []), pattern, description, mimeType, ...networks];
-  return [{ route: view, searched: texts.join(" ").slice(0, MAX_SEARCHED_TEXT).toLowerCase() }];
+}
+
+const DAY = { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" } as const;
+
+function day(time: string): string {
+  return new Date(time).toLocaleDateString("en-GB", DAY);
+}
+
+/** `sold 20 times since 1 Jun 2026, 95 % delivered, half of them within 1.2 s, last on 30 Jun 2026` */
+function wordsOn({
+  sales,
+  since,
+  deliveredShare,
+  medianDeliveryMs,
+  lastDeliveredAt,
+}: RouteQuality): string {
+  const words = [
+    `sold ${sales === 1 ? "once" : `${sales} times`} since ${day(since)}`,
+    deliveredShare === undefined ? "" : `${Math.floor(deliveredShare * 1000) / 10} % delivered`,
+    medianDeliveryMs === undefined
+      ? ""
+      : `half of them within ${(medianDeliveryMs / 1000).toFixed(1)} s`,
+    lastDeliveredAt === undefined ? "none delivered" : `last on ${day(lastDeliveredAt)}`,
+  ];
+  return words.filter((each) => each !== "").join(", ");
 }
 
 function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
@@ -140,18 +251,15 @@ function inputOf(
 ): CatalogueInput {
   if (typeof written !== "object" || written === null || Array.isArray(written)) {
     const description = typeof written === "string" ? written : (JSON.stringify(written) ?? "");
-    return { place, name, type: "", isRequired: false, description };
+    return { place, name, type: "", isRequired: place === "path", description };
   }
   const { type, required, description } = Object(written);
   return {
     place,
     name,
     type: typeof type === "string" ? type : "",
-    isRequired: required === true,
+    isRequired: place === "path" || required === true,
     description: typeof description === "string" ? description : "",
+    example: declaredExample(written),
   };
-}
-
-function keyOf({ route }: Entry): string {
-  return `${route.pattern} ${route.methods?.join() ?? ""}`;
 }

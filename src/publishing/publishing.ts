@@ -3,6 +3,7 @@
  * to it. Made of the configuration alone, so nothing that a client sends can get into them.
  */
 import {
+  isEntrance,
   isShadowed,
   PUBLISHED_PATHS,
   VERSION_2_PATHS,
@@ -12,27 +13,32 @@ import {
 } from "../config/config.ts";
 import {
   createCatalogue,
+  entryName,
   outputSchemaOf,
   pathOf,
   parseDiscoveryQuery,
   termsHash,
   writePage,
   type Catalogue,
-  type CatalogueEntry,
   type ListingForm,
   type PublicTerms,
 } from "../discovery/discovery.ts";
 import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
-import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
-import { templateVariables, writeTemplate } from "../discovery/template.ts";
+import { QualityNews, type Qualities } from "../discovery/quality.ts";
+import {
+  writeEntrance,
+  writeLlmsText,
+  writeWellKnown,
+  type Published,
+} from "../discovery/pointers.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
 import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
-import { Router } from "../gateway/paths/router.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
-import type { SoldRoute } from "../openapi/sold-operation.ts";
+import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
+import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import { serviceOf } from "../x402/version-2.ts";
@@ -41,10 +47,13 @@ import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
 const HTML_TYPE = "text/html; charset=utf-8";
-/** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
-const NO_OFFERS: SoldRoute["accepts"] = [];
-
 const NOTHING = createCatalogue([]);
+/** The path of the host alone. */
+const ENTRANCE = "/";
+const SEARCHES: ReadonlySet<string> = new Set([
+  VERSION_2_PATHS.search,
+  VERSION_2_PATHS.plainSearch,
+]);
 
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
@@ -60,17 +69,19 @@ export interface PublicationsGround {
   readonly feePayers: FeePayers;
   /** Default: nobody else is listed. */
   readonly others?: OtherEntries | undefined;
+  /** Default: nothing is known of how well anything was delivered. */
+  readonly quality?: Qualities | undefined;
 }
 
 /** What of a configuration its documents depend on. */
 type Sales = Pick<
   Config,
-  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol"
+  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol" | "sidecar"
 >;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
 export function documentPaths(
-  config: Pick<Config, "discovery" | "routes" | "protocol">,
+  config: Pick<Config, "discovery" | "routes" | "protocol" | "unmatched" | "sidecar">,
 ): ReadonlySet<string> {
   const { listed, wellKnown, openapi, llms, page } = config.discovery;
   const hasNewer = listed && versionsOf(config).includes(X402_VERSION_2);
@@ -82,6 +93,7 @@ export function documentPaths(
   ].filter((path) => path !== null);
   const served: string[] = pointers.filter((path) => !isShadowed(config, path));
   if (page !== null) served.push(page);
+  if (isEntrance(config)) served.push(ENTRANCE);
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
 }
 
@@ -121,11 +133,15 @@ export async function readTermsChanges(
 export class Publications {
   readonly #config: Sales;
   readonly #feePayers: FeePayers;
-  readonly #sold: readonly Sold[];
+  readonly #sold: readonly SoldEntry[];
+  readonly #quality: Qualities;
   readonly #paths: ReadonlySet<string>;
   readonly #others: OtherEntries | undefined;
   readonly #written = new Map<string, ReturnType<typeof shared>>();
+  /** Of what not all ask for. */
+  readonly #kept = new KeptBytes();
   #revision: number;
+  #qualityRevision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
   /** Of those of others as well, as they were at that revision; 0: not made yet. */
@@ -134,11 +150,12 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, { changes, feePayers, others }: PublicationsGround) {
+  constructor(config: Sales, { changes, feePayers, others, quality }: PublicationsGround) {
     this.#config = config;
     this.#feePayers = feePayers;
     this.#others = others;
     this.#paths = documentPaths(config);
+    this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
     const { brand } = config.paywall;
     this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
       route,
@@ -147,34 +164,38 @@ export class Publications {
         ...terms,
         service: serviceOf(action.metadata, brand),
         lastUpdated: changes.get(route.key) ?? 0,
+        quality: this.#quality.of(route.key),
       },
       offers: new Offers(offers, feePayers),
     }));
     this.#revision = feePayers.revision;
+    this.#qualityRevision = this.#quality.revision;
     this.#catalogue = catalogueOf(this.#sold);
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
-  readonly publish = ({ path, query, ifNoneMatch }: DocumentRequest): PublishedDocument => {
+  readonly publish = (asked: DocumentRequest): PublishedDocument => {
+    const { path, query } = asked;
     this.#refresh();
     if (path === this.#config.discovery.page) {
-      const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
-      return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
+      const page = (this.#page ??= this.#pages()).write(query);
+      return this.#answer({ ...textual(page), type: HTML_TYPE, lines: PAGE_LINES }, asked);
     }
-    if (path === VERSION_2_PATHS.resources) return this.list(query, ifNoneMatch, "v2");
-    if (path === VERSION_2_PATHS.search) return this.list(query, ifNoneMatch, "search");
+    if (path === ENTRANCE && this.#paths.has(path)) return this.#enter(asked);
+    if (path === VERSION_2_PATHS.resources) return this.list(query, asked, "v2");
+    if (SEARCHES.has(path)) return this.list(query, asked, "search");
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
-    if (!isPointer) return this.list(query, ifNoneMatch);
+    if (!isPointer) return this.list(query, asked);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
     const written = this.#written.get(path) ?? shared(this.#write(path));
     this.#written.set(path, written);
-    return answered({ ...written, type }, ifNoneMatch);
+    return this.#answer({ ...written, type }, asked);
   };
 
   /** The discovery listing, for a raw query string: our routes, and what others sell beside them. */
   readonly list = (
     query: string,
-    ifNoneMatch?: string,
+    asked: Asked = {},
     form: ListingForm | "either" = usualForm(this.#config),
   ): PublishedDocument => {
     this.#refresh();
@@ -184,18 +205,76 @@ export class Publications {
       const body = JSON.stringify({ x402Version, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const { etag, body } = writePage(this.#listing(), read.value);
-    if (namesTag(ifNoneMatch, etag)) return { status: 304, body: "", type: JSON_TYPE, etag };
-    return { status: 200, body: body(), type: JSON_TYPE, etag };
+    return this.#answer({ ...writePage(this.#listing(), read.value), type: JSON_TYPE }, asked);
   };
 
+  /** People are led to the page, programs are told what there is. */
+  #enter(asked: DocumentRequest): PublishedDocument {
+    const { publicUrl, discovery } = this.#config;
+    const page = discovery.page ?? "";
+    const vary = ["Vary", "Accept"];
+    if (asked.isForPerson === true) {
+      const below = (URL.parse(publicUrl ?? "")?.pathname ?? "").replace(/\/$/, "");
+      const lines = ["Location", below + page, ...vary];
+      return { status: 302, body: "", type: TEXT_TYPE, etag: null, lines };
+    }
+    const written = textual(writeEntrance(`${publicUrl ?? ""}${page}`, this.#published()));
+    return this.#answer({ ...written, type: JSON_TYPE, lines: vary }, asked);
+  }
+
+  #pages(): CataloguePages {
+    const { publicUrl } = this.#config;
+    const [version = X402_VERSION] = versionsOf(this.#config);
+    const sold = new Map(this.#sold.map((each) => [entryName(each.entry), each]));
+    return new CataloguePages({ publicUrl, catalogue: this.#catalogue, sold, version });
+  }
+
+  /** What is asked for in a form that the client can read, unless it has that already. */
+  #answer(
+    { etag: plain, length, body, shared, type, lines = [] }: Made,
+    { ifNoneMatch, acceptEncoding }: Asked,
+  ): PublishedDocument {
+    const isShared = shared !== undefined;
+    const encoding = isCompressed(length, isShared) ? encodingFor(acceptEncoding) : null;
+    const etag = tagOf(plain, encoding);
+    const head = { type, lines, etag, encoding };
+    if (namesTag(ifNoneMatch, etag)) return { ...head, status: 304, body: "" };
+    const bytes =
+      encoding === null
+        ? shared?.plain
+        : (shared?.compressed ?? this.#kept).take(etag, () => compress(body(), encoding));
+    // What is sent as bytes has its text in memory already, or is not to have it.
+    const text = encoding === null ? body() : "";
+    return { ...head, status: 200, body: text, ...(bytes && { bytes }) };
+  }
+
   #refresh(): void {
+    this.#refreshQuality();
     const { revision } = this.#feePayers;
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
     this.#othersRevision = 0;
+    this.#page = undefined;
     this.#written.clear();
+  }
+
+  /** At a cost of what has changed: of thousands of routes some are sold from one minute to the next. */
+  #refreshQuality(): void {
+    const { revision } = this.#quality;
+    if (revision === this.#qualityRevision) return;
+    this.#qualityRevision = revision;
+    this.#page = undefined;
+    for (const sold of this.#sold) {
+      const { entry, route, offers } = sold;
+      const quality = this.#quality.of(route.key);
+      if (JSON.stringify(quality) === JSON.stringify(entry.quality)) continue;
+      sold.entry = { ...entry, quality };
+      if (offers.areNone) continue;
+      const changed = { ...sold.entry, accepts: offers.accepts(entry.resource) };
+      this.#catalogue.put(changed);
+      if (this.#othersRevision > 0 && this.#config.discovery.listed) this.#listed.put(changed);
+    }
   }
 
   #listing(): Catalogue {
@@ -226,7 +305,11 @@ export class Publications {
       case PUBLISHED_PATHS.wellKnown:
         return writeWellKnown(this.#catalogue, this.#published());
       case PUBLISHED_PATHS.llms:
-        return writeLlmsText(this.#catalogue, this.#published());
+        return writeLlmsText(
+          this.#catalogue,
+          this.#published(),
+          purchaseOf(this.#sold, this.#config),
+        );
       default: {
         const { publicUrl, listing, listingV2, versions } = this.#published();
         const { openapi, contact } = this.#config.discovery;
@@ -262,67 +345,29 @@ export class Publications {
   }
 }
 
-function tagged(body: string): { readonly body: string; readonly etag: string } {
-  return { body, etag: entityTag(body) };
+/** Header lines by which a document is asked for. */
+type Asked = Pick<Partial<DocumentRequest>, "ifNoneMatch" | "acceptEncoding">;
+
+/** A document before anybody's wishes. */
+interface Made {
+  readonly etag: string;
+  /** Characters. */
+  readonly length: number;
+  readonly body: () => string;
+  readonly type: string;
+  readonly lines?: readonly string[];
+  /** What all who ask get. */
+  readonly shared?: { readonly plain: Uint8Array; readonly compressed: KeptBytes };
+}
+
+function textual(body: string) {
+  return { etag: entityTag(body), length: body.length, body: () => body };
 }
 
 /** For everybody who asks. */
 function shared(body: string) {
-  return { ...tagged(body), bytes: new TextEncoder().encode(body) };
-}
-
-function answered(
-  document: Omit<PublishedDocument, "status"> & { readonly etag: string },
-  ifNoneMatch: string | undefined,
-): PublishedDocument {
-  if (namesTag(ifNoneMatch, document.etag)) return { ...document, status: 304, body: "" };
-  return { ...document, status: 200 };
-}
-
-/** What becomes of requests, as far as buyers are told. */
-class Fates {
-  readonly #router: Router<PublishedFate>;
-  readonly #unmatched: PublishedFate;
-
-  constructor({ routes, unmatched }: Sales, payable: readonly Sold[]) {
-    const sold = new Map(payable.map((each) => [each.route, each]));
-    const values = routes.map((route) => {
-      const { methods, pattern } = route;
-      return { methods, pattern, value: fateOf(route, sold.get(route)) };
-    });
-    this.#unmatched = { kind: unmatched === "free" ? "free" : "hidden" };
-    this.#router = new Router(values, {
-      guarded: ({ kind }) => kind !== "free",
-      unmatchedGuarded: unmatched === "deny",
-    });
-  }
-
-  of(method: string, path: string): PublishedFate {
-    const match = this.#router.match(method, path);
-    if (match.kind === "route") return match.value;
-    return match.kind === "unmatched" ? this.#unmatched : { kind: "hidden" };
-  }
-}
-
-function fateOf({ action }: RouteSettings, sold: Sold | undefined): PublishedFate {
-  if (action.kind === "free") return { kind: "free" };
-  if (sold === undefined) return { kind: "hidden" };
-  return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
-}
-
-function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
-  const { description, mimeType, input, outputSchema } = action;
-  const { methods, pattern } = route;
-  return {
-    methods,
-    path: writeTemplate(pattern, ({ name }) => `{${name}}`),
-    variables: templateVariables(pattern).map(({ name }) => name),
-    description,
-    mimeType,
-    input,
-    outputSchema,
-    accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
-  };
+  const plain = new TextEncoder().encode(body);
+  return { ...textual(body), shared: { plain, compressed: new KeptBytes() } };
 }
 
 /** The priced routes that anyone may know of, with their public terms. */
@@ -355,15 +400,8 @@ interface Listed {
   readonly terms: PublicTerms;
 }
 
-interface Sold {
-  readonly route: RouteSettings;
-  readonly action: PricedAction;
-  readonly entry: CatalogueEntry;
-  readonly offers: Offers;
-}
-
 /** What can be paid for now: what cannot is listed again as soon as it can. */
-function catalogueOf(sold: readonly Sold[]): Catalogue {
+function catalogueOf(sold: readonly SoldEntry[]): Catalogue {
   const payable = sold.filter(({ offers }) => !offers.areNone);
   return createCatalogue(
     payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),

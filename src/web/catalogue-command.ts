@@ -1,11 +1,11 @@
 /**
- * What a buyer can copy: the paying command, and a few lines for the client library. Whatever the configuration
- * says is quoted, so that a shell or a program reads it as one word.
+ * What a buyer can copy: a request that shows the price, and a few lines for the client library that pays. Whatever
+ * the configuration says is quoted, so that a shell or a program reads it as one word. No program of ours is named:
+ * whoever takes a name that is free in a registry would be handed the keys of those who follow the page.
  */
+import { X402_VERSION, type X402Version } from "../x402/x402.ts";
 import type { CataloguePrice, CatalogueRoute } from "./catalogue-view.ts";
 
-/** What clients of version 1 pay without being told, atomic units: $0.10. */
-const DEFAULT_MOST = 100_000n;
 /** Methods whose requests have a body. */
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 /** By what the configuration calls them; a body of several parts cannot be written in a line. */
@@ -16,23 +16,21 @@ const BODY_TYPES: ReadonlyMap<string, string> = new Map([
   ["binary", "application/octet-stream"],
 ]);
 
-/** `coinslot pay 'https://…'` */
-export function payCommand(route: CatalogueRoute): string {
+/** What can be asked for as it is. */
+export type AskableRoute = CatalogueRoute & { readonly url: string };
+
+/** `curl -i 'https://…'` */
+export function priceCommand(route: AskableRoute): string {
   const method = methodOf(route);
-  const words = ["coinslot pay"];
+  const words = ["curl -i"];
   if (method !== "GET") words.push(`-X ${method}`);
   if (WITH_BODY.has(method)) words.push(`-d ${shellWord(bodyOf(route))}`);
   for (const [name, value] of headersOf(route)) words.push(`-H ${shellWord(`${name}: ${value}`)}`);
-  const most = mostOf(route);
-  const [foreign] = isUsual(route) ? [] : route.prices;
-  if (foreign !== undefined) words.push(`--allow-asset ${shellWord(foreign.asset)}`);
-  // What a token is worth that nobody knows, nobody knows either: the most has to be said.
-  if (foreign !== undefined || most > DEFAULT_MOST) words.push(`--max ${most}units`);
-  return [...words, shellWord(urlOf(route))].join(" ");
+  return [...words, shellWord(route.url)].join(" ");
 }
 
 /** For Node, with the library of the protocol's authors. */
-export function clientCode(route: CatalogueRoute): string {
+export function clientCode(route: AskableRoute, version: X402Version): string {
   const method = methodOf(route);
   const headers = headersOf(route).map((each) => each.map(scriptText).join(": "));
   const members = [
@@ -42,27 +40,56 @@ export function clientCode(route: CatalogueRoute): string {
   ];
   const options = members.length === 0 ? "" : `, { ${members.join(", ")} }`;
   const isEvm = route.prices.some(({ family }) => family === "evm");
-  return `${isEvm ? EVM_ACCOUNT : SOLANA_ACCOUNT}
-const pay = wrapFetchWithPayment(fetch, account, ${mostOf(route)}n); // the most that is paid
-const response = await pay(${scriptText(urlOf(route))}${options});
+  const written = (version === X402_VERSION ? payV1 : payV2)(isEvm, mostOf(route));
+  return `${written}
+const response = await pay(${scriptText(route.url)}${options});
 console.log(await response.text());`;
 }
 
-const EVM_ACCOUNT = `import { privateKeyToAccount } from "viem/accounts";
+function payV1(isEvm: boolean, most: bigint): string {
+  return `${isEvm ? EVM_V1 : SOLANA_V1}
+const pay = wrapFetchWithPayment(fetch, account, ${most}n); // the most that is paid`;
+}
+
+function payV2(isEvm: boolean, most: bigint): string {
+  return `${isEvm ? EVM_V2 : SOLANA_V2}
+// The most that is paid.
+client.registerPolicy((_, ways) => ways.filter(({ amount }) => BigInt(amount) <= ${most}n));
+const pay = wrapFetchWithPayment(fetch, client);`;
+}
+
+const EVM_V1 = `import { privateKeyToAccount } from "viem/accounts";
 import { wrapFetchWithPayment } from "x402-fetch";
 
 const account = privateKeyToAccount(process.env.KEY);`;
-const SOLANA_ACCOUNT = `import { createSigner, wrapFetchWithPayment } from "x402-fetch";
+const SOLANA_V1 = `import { createSigner, wrapFetchWithPayment } from "x402-fetch";
 
 const account = await createSigner("solana", process.env.KEY);`;
+const EVM_V2 = `import { privateKeyToAccount } from "viem/accounts";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+
+const scheme = new ExactEvmScheme(privateKeyToAccount(process.env.KEY));
+const client = new x402Client().register("eip155:*", scheme);`;
+const SOLANA_V2 = `import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+
+const key = getBase58Encoder().encode(process.env.KEY);
+const scheme = new ExactSvmScheme(await createKeyPairSignerFromBytes(key));
+const client = new x402Client().register("solana:*", scheme);`;
 
 function headersOf(route: CatalogueRoute): readonly (readonly [name: string, value: string])[] {
   const type = WITH_BODY.has(methodOf(route)) ? BODY_TYPES.get(route.bodyType ?? "") : undefined;
   const typed = type === undefined ? [] : [["Content-Type", type] as const];
   // What the body's type says already, and what the payment itself is.
-  const taken = new Set([...typed.map(([name]) => name.toLowerCase()), "x-payment"]);
+  const taken = new Set([
+    ...typed.map(([name]) => name.toLowerCase()),
+    "x-payment",
+    "payment-signature",
+  ]);
   const named = required(route, "header").filter(({ name }) => !taken.has(name.toLowerCase()));
-  return [...typed, ...named.map(({ name }) => [name, "…"] as const)];
+  return [...typed, ...named.map(({ name, example }) => [name, textOf(example)] as const)];
 }
 
 function methodOf({ methods }: CatalogueRoute): string {
@@ -73,30 +100,27 @@ function required({ inputs }: CatalogueRoute, place: string) {
   return inputs.filter((each) => each.place === place && each.isRequired);
 }
 
-/** With every parameter of the query that has to be there. */
-function urlOf(route: CatalogueRoute): string {
-  const query = required(route, "query").map(({ name }) => `${encodeURIComponent(name)}=…`);
-  return query.length === 0 ? route.url : `${route.url}?${query.join("&")}`;
-}
-
 function bodyOf(route: CatalogueRoute): string {
-  const names = required(route, "body").map(({ name }) => name);
-  if (route.bodyType === "form-data" && names.length > 0) {
-    return names.map((name) => `${encodeURIComponent(name)}=…`).join("&");
+  const fields = required(route, "body");
+  if (route.bodyType === "form-data" && fields.length > 0) {
+    const pairs = fields.map(({ name, example }): [string, string] => [name, textOf(example)]);
+    return new URLSearchParams(pairs).toString();
   }
   if (route.bodyType !== null && route.bodyType !== "json") return "…";
-  return JSON.stringify(Object.fromEntries(names.map((name) => [name, "…"])));
+  return JSON.stringify(
+    Object.fromEntries(fields.map(({ name, example = "…" }) => [name, example])),
+  );
 }
 
-function isUsual({ prices }: CatalogueRoute): boolean {
-  return prices.some((price) => price.isUsual);
+/** What has to be filled in by hand can be seen. */
+function textOf(example: unknown = "…"): string {
+  return typeof example === "string" ? example : (JSON.stringify(example) ?? "…");
 }
 
-/** The highest price that the command may pay: in dollars of six decimals, or of the one token that it allows. */
-function mostOf(route: CatalogueRoute): bigint {
-  const payable: readonly CataloguePrice[] = isUsual(route)
-    ? route.prices.filter((price) => price.isUsual)
-    : route.prices.slice(0, 1);
+/** The highest price that the code may pay: in dollars of six decimals, or of the one token that it allows. */
+function mostOf({ prices }: CatalogueRoute): bigint {
+  const usual = prices.filter((price) => price.isUsual);
+  const payable: readonly CataloguePrice[] = usual.length > 0 ? usual : prices.slice(0, 1);
   return payable.reduce((most, { amountAtomic }) => {
     const amount = BigInt(amountAtomic);
     return amount > most ? amount : most;

@@ -1,11 +1,14 @@
 /**
- * The page for people of what is for sale: each priced route with its prices, what it wants to be sent, and a
- * command to copy. It is whole without its script, which only searches while one types and copies at a click.
+ * The page for people of what is for sale: a row for each priced route that leads to it, and behind it its prices,
+ * what it wants to be sent, and what can be copied. It is whole without its script, which only searches while one
+ * types and copies at a click.
  */
-import { clientCode, payCommand } from "./catalogue-command.ts";
+import type { X402Version } from "../x402/x402.ts";
+import { clientCode, priceCommand } from "./catalogue-command.ts";
 import bundled from "./catalogue-script.json" with { type: "json" };
 import { CATALOGUE_CSS } from "./catalogue-style.ts";
 import type {
+  CatalogueGroup,
   CatalogueInput,
   CataloguePrice,
   CatalogueRoute,
@@ -22,6 +25,8 @@ export const CATALOGUE_POLICY = policy;
 /** Longest description that is shown whole, and longest text of an input, characters. */
 const MAX_DESCRIPTION = 600;
 const MAX_INPUT_TEXT = 160;
+/** Longest sample that is shown whole, characters. */
+const MAX_SAMPLE = 1_500;
 
 export function cataloguePage(view: CatalogueView): string {
   const { shop, query } = view;
@@ -43,11 +48,10 @@ ${resultsOf(view)}</div>
 }
 
 function resultsOf(view: CatalogueView): Html {
-  const { routes, found, query } = view;
+  const { groups, found, query, version } = view;
   const what = found === 1 ? "1 resource" : `${found} resources`;
   return html`<p id="count">${query === "" ? what : `${what} for “${query}”`}</p>
-<ul class="list">
-${routes.map(routeItem)}</ul>
+${groups.map((group) => groupOf(group, version))}
 ${pagesOf(view)}`;
 }
 
@@ -68,21 +72,40 @@ function hrefOf(query: string, page: number): string {
   return `?${search.toString()}`;
 }
 
-function routeItem(route: CatalogueRoute): Html {
-  const { methods, pattern, description, mimeType, prices, parameters } = route;
+function groupOf({ name, routes }: CatalogueGroup, version: X402Version): Html {
+  return html`<section>${name !== null && html`<h2 dir="auto">${clipped(name, MAX_INPUT_TEXT)}</h2>`}
+<ul class="list">
+${routes.map((route) => routeItem(route, version))}</ul></section>
+`;
+}
+
+function routeItem(route: CatalogueRoute, version: X402Version): Html {
+  const { methods, shown, url, href, missing, description, prices, quality } = route;
   const [first] = prices;
+  const method = methods?.join(", ") ?? "Any method";
+  const path = html`<code>${shown}</code>`;
   return html`<li class="card"><article>
-<div class="line"><h2><span class="method">${methods?.join(", ") ?? "Any method"}</span> <code>${pattern}</code></h2>
+<div class="line"><h3><span class="method">${method}</span> ${href === null ? path : html`<a href="${href}">${path}</a>`}</h3>
 <span class="price">${first === undefined ? "" : (first.dollars ?? first.amount)}</span></div>
-${description !== "" && html`<p dir="auto">${clipped(description, MAX_DESCRIPTION)}</p>`}
-${mimeType !== "" && html`<p class="dim">Answers with <code>${mimeType}</code></p>`}
-${parameters.length > 0 && html`<p>A template: put a value in place of ${parameters.map((each, index) => html`${index > 0 && " and "}<code>${each}</code>`)}.</p>`}
+${description !== "" && html`<p class="about" dir="auto">${clipped(description, MAX_DESCRIPTION)}</p>`}
+<details><summary>Details<span class="hidden-text"> of ${method} ${shown}</span>${quality !== "" && html`<span class="dim"> · ${quality}</span>`}</summary>
+${missing.length > 0 && html`<p>Put a value in place of ${missing.map((each, index) => html`${index > 0 && " and "}<code>{${each}}</code>`)}.</p>`}
 <ul class="prices">${prices.map(priceItem)}</ul>
 ${inputsOf(route)}
-${commandOf("Pay for it once", payCommand(route))}
-<details><summary>In a program</summary>${commandOf("x402-fetch", clientCode(route))}</details>
-</article></li>
+${answerOf(route)}
+${
+  url !== null &&
+  html`${commandOf("Ask for the price", priceCommand({ ...route, url }))}
+${commandOf("Buy it in a program", clientCode({ ...route, url }, version))}`
+}
+</details></article></li>
 `;
+}
+
+function answerOf({ mimeType, sample }: CatalogueRoute): Html | null {
+  if (mimeType === "" && sample === null) return null;
+  return html`<h4>What comes back${mimeType !== "" && html`: <code>${mimeType}</code>`}</h4>
+${sample !== null && html`<pre><code>${clipped(sample, MAX_SAMPLE)}</code></pre>`}`;
 }
 
 function priceItem({ amount, amountAtomic, network, asset }: CataloguePrice): Html {
@@ -91,14 +114,17 @@ function priceItem({ amount, amountAtomic, network, asset }: CataloguePrice): Ht
 
 function inputsOf({ inputs, bodyType }: CatalogueRoute): Html | null {
   if (inputs.length === 0 && bodyType === null) return null;
-  return html`<h3>To send${bodyType !== null && ` (the body as ${bodyType})`}</h3>
+  return html`<h4>To send${bodyType !== null && ` (the body as ${bodyType})`}</h4>
 <dl>${inputs.map(inputItem)}</dl>`;
 }
 
-function inputItem({ place, name, type, isRequired, description }: CatalogueInput): Html {
+function inputItem(input: CatalogueInput): Html {
+  const { place, name, type, isRequired, description, example } = input;
+  const told = example === undefined ? "" : (JSON.stringify(example) ?? "");
   const facts = [place, type, isRequired ? "required" : "optional"].filter((each) => each !== "");
   return html`<dt><code>${clipped(name, MAX_INPUT_TEXT)}</code></dt>
-<dd><span class="dim">${facts.join(", ")}</span> ${clipped(description, MAX_INPUT_TEXT)}</dd>`;
+<dd><span class="dim">${facts.join(", ")}</span> ${clipped(description, MAX_INPUT_TEXT)}
+${told !== "" && html`<code>${clipped(told, MAX_INPUT_TEXT)}</code>`}</dd>`;
 }
 
 function commandOf(label: string, command: string): Html {

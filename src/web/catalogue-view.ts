@@ -1,4 +1,5 @@
 /** What the catalogue page shows of the priced routes, as values. */
+import type { X402Version } from "../x402/x402.ts";
 
 export interface CatalogueView {
   /** Host of the shop. */
@@ -10,17 +11,29 @@ export interface CatalogueView {
   /** From 1. */
   readonly page: number;
   readonly pages: number;
+  /** The version that the code of a buyer speaks. */
+  readonly version: X402Version;
   /** Those of this page. */
+  readonly groups: readonly CatalogueGroup[];
+}
+
+export interface CatalogueGroup {
+  /** Null: there is one group, which needs no name. */
+  readonly name: string | null;
   readonly routes: readonly CatalogueRoute[];
 }
 
 export interface CatalogueRoute {
   /** Null: any. */
   readonly methods: readonly string[] | null;
-  readonly pattern: string;
-  readonly url: string;
-  /** Names of the pattern's parameters, with their colon; `*` for the rest. */
-  readonly parameters: readonly string[];
+  /** Path and query with their example values; `{name}` in place of what no example is declared for. */
+  readonly shown: string;
+  /** Absolute, as it can be asked for; null: something is {@link CatalogueRoute.missing}. */
+  readonly url: string | null;
+  /** The same for a link, where a browser can follow it. */
+  readonly href: string | null;
+  /** Names of what a buyer has to find a value for. */
+  readonly missing: readonly string[];
   readonly description: string;
   /** "" where nobody says. */
   readonly mimeType: string;
@@ -29,6 +42,10 @@ export interface CatalogueRoute {
   readonly inputs: readonly CatalogueInput[];
   /** How a body is sent; null: nobody says. */
   readonly bodyType: string | null;
+  /** A sample of what is sold; null: none is declared. */
+  readonly sample: string | null;
+  /** How well it was delivered, in words; "": nothing is known. */
+  readonly quality: string;
 }
 
 export interface CataloguePrice {
@@ -54,4 +71,6 @@ export interface CatalogueInput {
   readonly type: string;
   readonly isRequired: boolean;
   readonly description: string;
+  /** Undefined: none is declared. */
+  readonly example?: unknown;
 }

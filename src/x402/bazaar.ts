@@ -4,6 +4,7 @@
  * field may be a schema, the name of a type or a sentence; of schemas only types, choices, members, items and
  * descriptions are taken over, so that nothing refers elsewhere, and the example fits for every validator.
  */
+import { valuesIn } from "./declared-example.ts";
 import { isRecord, JSON_TYPES } from "./json.ts";
 import type { ExtensionsV2 } from "./version-2.ts";
 import type { PaymentRequirements } from "./x402.ts";
@@ -251,19 +252,6 @@ function readType(type: unknown): Schema["type"] | undefined {
   if (!isRead) return undefined;
   const [first, ...more] = new Set(types.map(String));
   return more.length === 0 ? first : [first ?? "", ...more];
-}
-
-/** What a schema itself has for a value, the likeliest first. */
-function valuesIn({
-  example,
-  examples,
-  default: usual,
-  const: only,
-  enum: all,
-}: Values): unknown[] {
-  const [first] = Array.isArray(examples) ? examples : [];
-  const [choice] = Array.isArray(all) ? all : [];
-  return [example, first, usual, only, choice];
 }
 
 function plainValue(

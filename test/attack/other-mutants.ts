@@ -228,8 +228,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "takes a parameter of the listing twice",
     cites: "H15",
     file: "src/discovery/discovery-query.ts",
-    find: "if (single.has(name)) return problem(`${name} must be given once`);",
-    put: ``,
+    find: "const earlier = single.get(meaning)?.name;",
+    put: `const earlier = single.get("")?.name;`,
     topics: ["listing-and-preflight"],
   },
   {

@@ -1,11 +1,14 @@
+import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CataloguePages } from "../../src/publishing/catalogue.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { startChain, type Chain } from "../support/chain.ts";
+import { FeePayerNews } from "../../src/app/start-order.ts";
+import { documentPaths, Publications } from "../../src/publishing/publishing.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 
 const ROUTES = `
-  GET /weather: { price: $0.01, description: Current weather }
+  GET /weather: { price: $0.01, description: Current weather, metadata: { provider: Øresund } }
   GET /reports/:id: { price: $0.25, description: A report on <anything> }
   POST /hidden: { price: $0.25, discoverable: false }
   GET /health: free
@@ -27,7 +30,9 @@ afterAll(async () => {
 });
 
 const patterns = (page: string): readonly string[] =>
-  [...page.matchAll(/<h2>.*?<code>([^<]*)<\/code><\/h2>/g)].map(([, pattern = ""]) => pattern);
+  [...page.matchAll(/<h3>.*?<code>([^<]*)<\/code>(?:<\/a>)?<\/h3>/g)].map(
+    ([, pattern = ""]) => pattern,
+  );
 
 const found = async (query: string) => patterns(await (await fetch(url + query)).text());
 
@@ -39,17 +44,29 @@ describe("the catalogue page", () => {
       /^default-src 'none'; .*frame-ancestors 'none'/,
     );
     const page = await answer.text();
-    expect(patterns(page)).toEqual(["/reports/:id", "/weather"]);
+    expect(patterns(page)).toEqual(["/reports/{id}", "/weather"]);
     expect(page).toContain("A report on &lt;anything&gt;");
-    expect(page).toContain("put a value in place of <code>:id</code>");
     expect(gateway.upstream).toEqual([]);
   });
 
   test("is searched by its query, in any case and by several words", async () => {
     expect(await found("?q=WEATHER")).toEqual(["/weather"]);
-    expect(await found("?q=report+0.25")).toEqual(["/reports/:id"]);
+    expect(await found("?q=report+any")).toEqual(["/reports/{id}"]);
     expect(await found("?q=hidden")).toEqual([]);
-    expect(await found("?q=%E0%A4%A&page=-1&page=x")).toEqual([]);
+    expect(await found("?q=!")).toEqual([]);
+  });
+
+  test("finds what the listing finds: by the beginnings of words, in metadata as well", async () => {
+    for (const query of ["weather", "%C3%98RES", "eather", "rep", "0.25", "anything+report"]) {
+      const listing = await fetch(`${gateway.url}/discovery/resources?q=${query}`);
+      const { items } = Object(await listing.json());
+      const listed = items.map(({ resource }: { resource: string }) =>
+        new URL(resource).pathname.replace(":id", "{id}"),
+      );
+      expect([query, await found(`?q=${query}`)]).toEqual([query, listed]);
+    }
+    expect(await found("?q=%C3%B8res")).toEqual(["/weather"]);
+    expect(await found("?q=%E0%A4%Z&page=-1&page=x")).toEqual([]);
   });
 
   test("is sent once to who keeps it", async () => {
@@ -79,9 +96,54 @@ describe("the catalogue page", () => {
   });
 });
 
+describe("the address of the host alone", () => {
+  test("leads people to the page, and tells programs what there is", async () => {
+    // Not by fetch, which says that it is no navigation.
+    const asked = request(gateway.url, { headers: { accept: "text/html,*/*;q=0.8" } }).end();
+    const [seen]: IncomingMessage[] = await once(asked, "response");
+    seen?.resume();
+    const { location, vary } = seen?.headers ?? {};
+    expect([seen?.statusCode, location, vary]).toEqual([302, "/catalogue", "Accept"]);
+    const told = await fetch(gateway.url);
+    expect([told.status, told.headers.get("vary")]).toEqual([200, "Accept, Accept-Encoding"]);
+    const links = Object(await told.json());
+    expect(links).toMatchObject({
+      x402Versions: [1, 2],
+      page: "http://localhost:8402/catalogue",
+      listing: "http://localhost:8402/discovery/resources",
+    });
+    expect(links).not.toHaveProperty("openapi");
+    expect((await fetch(gateway.url, { method: "POST" })).status).toBe(405);
+  });
+
+  test.each([
+    ["a route has it", "GET /: free", "deny"],
+    ["a route has all paths", "/*: deny", "deny"],
+    ["the backend has what no route has", "GET /x: free", "free"],
+  ] as const)("is left alone where %s", (_, route, unmatched) => {
+    const parsed = parseConfig(
+      `publicUrl: https://shop.example.com
+upstream: http://localhost:3000
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: https://facilitator.example.com
+unmatched: ${unmatched}
+discovery: { page: /catalogue }
+routes: { "${route.split(": ")[0]}": ${route.split(": ")[1]}, GET /sold: $1 }
+`,
+      { file: "x.yaml", env: {}, readFile: () => "" },
+    );
+    if (!parsed.ok) throw new Error("refused");
+    expect(documentPaths(parsed.config).has("/")).toBe(false);
+    expect(documentPaths(parsed.config).has("/catalogue")).toBe(true);
+  });
+});
+
 test("there is none where the configuration names none", async () => {
   await using closed = await startGateway({ chain, routes: ROUTES });
-  expect((await fetch(`${closed.url}/catalogue`)).status).toBe(404);
+  for (const path of ["/catalogue", "/"]) {
+    expect((await fetch(closed.url + path)).status).toBe(404);
+  }
 });
 
 describe("10,000 routes", () => {
@@ -96,15 +158,18 @@ payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 accept: [base-sepolia]
 facilitator: https://facilitator.example.com
 unmatched: deny
+discovery: { page: /catalogue }
 routes:
 ${routes.join("\n")}
 `;
-  let pages: CataloguePages;
+  const pages = { write: (query: string): string => query };
 
   beforeAll(() => {
     const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => "" });
     if (!parsed.ok) throw new Error("refused");
-    pages = new CataloguePages(parsed.config);
+    const ground = { changes: new Map<string, number>(), feePayers: new FeePayerNews([]) };
+    const { publish } = new Publications(parsed.config, ground);
+    pages.write = (query) => publish({ path: "/catalogue", query, ifNoneMatch: undefined }).body;
   });
 
   test("are shown in portions, each of them once", () => {

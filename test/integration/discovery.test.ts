@@ -1,9 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
+import type { RequestListener } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DiscoveredResourceSchema } from "x402/types";
 import { useFacilitator } from "x402/verify";
+import { wrapFetchWithPayment } from "x402-fetch";
+import { richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 
@@ -104,6 +108,13 @@ describe("GET /discovery/resources", () => {
     await first.text();
     const again = await fetch(at, { headers: { "If-None-Match": etag } });
     expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    const whole = `${gateway.facilitatorUrl}/discovery/resources`;
+    const packed = await fetch(whole, { headers: { "Accept-Encoding": "gzip" } });
+    expect([packed.headers.get("content-encoding"), packed.headers.get("vary")]).toEqual([
+      "gzip",
+      "Accept-Encoding",
+    ]);
+    expect(Object(await packed.json()).items).toHaveLength(2);
     const head = await fetch(at, { method: "HEAD" });
     expect([head.status, head.headers.get("etag")]).toEqual([200, etag]);
     const other = await fetch(`${at}&offset=1`, { headers: { "If-None-Match": etag } });
@@ -123,6 +134,12 @@ describe("GET /discovery/resources", () => {
     ["?metadata[category]=WEATHER", ["/weather"]],
     ["?metadata%5Bprovider%5D=acme&metadata[category]=reports", ["/reports/:id"]],
     ["?metadata[category]=nothing", []],
+    ["?maxUsdPrice=0.05", ["/weather"]],
+    ["?scheme=upto", []],
+    ["?query=report", ["/reports/:id"]],
+    ["?sort=price", ["/weather", "/reports/:id"]],
+    ["?sort=price_desc", ["/reports/:id", "/weather"]],
+    ["?updatedSince=2100-01-01", []],
   ])("answers %s", async (query, expected) => {
     const { status, body } = await list(query);
     expect([status, resources(body)]).toEqual([200, expected]);
@@ -136,6 +153,52 @@ describe("GET /discovery/resources", () => {
       expect(body.error).toMatch(/limit|offset/);
     },
   );
+
+  it("refuses what it does not know with the nearest that it does, on either listener", async () => {
+    for (const base of [gateway.url, gateway.facilitatorUrl]) {
+      const { status, body } = await list("?maxUsdPrise=0.01", base);
+      expect([status, body]).toEqual([
+        400,
+        { x402Version: 1, error: "parameter 1 is not known here; the nearest one is maxUsdPrice" },
+      ]);
+    }
+  });
+
+  it("tells what its own ledger says of each sale, in the form of each version", async () => {
+    const storePath = join(folder, "sales.db");
+    const routes = `${ROUTES}  GET /broken: { price: $0.01, description: Never delivered }\n`;
+    const backend: RequestListener = ({ url }, response) => {
+      response.writeHead(url === "/broken" ? 500 : 200).end("sold");
+    };
+    const setup = { chain, routes, storePath, backend };
+    {
+      await using shop = await startGateway(setup);
+      const { account } = await richBuyer(chain);
+      const pay = wrapFetchWithPayment(fetch, account);
+      for (const path of ["/weather", "/weather", "/broken"]) {
+        await (await pay(`${shop.url}${path}`, {})).text();
+      }
+    }
+    await using again = await startGateway(setup);
+    const qualityOf = (item?: { metadata?: Record<string, unknown> }) =>
+      item?.metadata?.["quality"];
+    await expect
+      .poll(async () => qualityOf((await list("?q=weather", again.url)).body.items[0]))
+      .toMatchObject({ sales: 2, l30DaysTotalCalls: 2, l30DaysUniquePayers: 1 });
+    const { body } = await list("", again.url);
+    const [broken, report, weather] = body.items;
+    expect(qualityOf(report)).toBeUndefined();
+    expect(qualityOf(broken)).toMatchObject({ sales: 1 });
+    expect(qualityOf(broken)).not.toHaveProperty("lastDeliveredAt");
+    expect(
+      DiscoveredResourceSchema.safeParse({ ...weather, lastUpdated: new Date() }).error,
+    ).toBeUndefined();
+    // What the listing of the newer version has beside the terms, under the name that the largest catalogue gave it.
+    const newer = await list("?x402Version=2&q=weather", again.url);
+    expect(newer.body.items[0].quality).toEqual(qualityOf(weather));
+    expect(newer.body.items[0].metadata).not.toHaveProperty("quality");
+    expect(Date.parse(newer.body.items[0].quality.lastDeliveredAt)).toBeLessThan(Date.now());
+  });
 
   it("keeps lastUpdated over a restart, and moves it when the terms change", async () => {
     const storePath = join(folder, "b.db");

@@ -2,11 +2,12 @@
  * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
  * facilitator elsewhere, which sees what passes through it.
  */
-import { execFileSync } from "node:child_process";
+import { exec, spawn } from "node:child_process";
+import { promisify } from "node:util";
+import { text as readText } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { quote, richBuyer } from "../support/buyer.ts";
-import { runHere } from "./cli/run-here.ts";
 import { startCataloguedShop, type CataloguedShop } from "../support/catalogued-shop.ts";
 
 const ROUTES = `
@@ -21,6 +22,8 @@ const ROUTES = `
 
 const DISCOVERY =
   "{ wellKnown: true, openapi: true, llms: true, page: /catalogue, facilitator: https://pay.example.com }";
+
+const shell = promisify(exec);
 
 let shop: CataloguedShop;
 let url: string;
@@ -112,30 +115,41 @@ interface Priced {
   readonly price: bigint;
 }
 
-describe("a person who copies the command of the catalogue page", () => {
+describe("a person who copies what the catalogue page shows", () => {
+  const copied = async (word: string): Promise<readonly string[]> => {
+    const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
+    return [...page.matchAll(/<div class="command">[\s\S]*?<pre><code>([\s\S]*?)<\/code>/g)].map(
+      ([, code = ""]) => {
+        const read = code
+          .replaceAll("&#39;", "'")
+          .replaceAll("&quot;", '"')
+          .replaceAll("&#96;", "`");
+        return read.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+      },
+    );
+  };
+
   test.each([
-    ["GET", "weather", ["--dry-run"], 30_000n],
-    ["POST", "summary", ["--yes"], 120_000n],
+    ["weather", 30_000n],
+    ["summary", 120_000n],
   ] as const)(
-    "asks for what it says with %s, and pays no more",
-    async (method, word, more, most) => {
-      const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
-      const [, shown = ""] = /<pre><code>(coinslot pay [^<]*)<\/code>/.exec(page) ?? [];
-      const command = shown.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
-      expect(command.includes("-X POST")).toBe(method === "POST");
-      // As a shell reads it.
-      const script = `set -- ${command}; printf '%s\\n' "$@"`;
-      const [, ...words] = execFileSync("sh", ["-c", script], { encoding: "utf8" })
-        .trim()
-        .split("\n");
+    "sees the price of the %s in a shell, and buys it for that in a program",
+    async (word, price) => {
+      const [command = "", program = ""] = await copied(word);
+      const { stdout: told } = await shell(`${command} -s -m 10`);
+      expect(told).toMatch(/^HTTP\/1\.1 402 /);
+      expect(told).toContain(`"maxAmountRequired":"${price}"`);
       const buyer = await richBuyer(shop.chain);
       const before = await shop.chain.balanceOf(shop.facilitator.payee);
-      const { code, stderr } = await runHere([...words, ...more], {
-        COINSLOT_KEY: buyer.privateKey,
+      // As somebody has it in a file: the program is run as it was copied.
+      const node = spawn(process.execPath, ["--input-type=module"], {
+        env: { ...process.env, KEY: buyer.privateKey },
+        stdio: ["pipe", "pipe", "inherit"],
       });
-      expect([code, stderr.includes("0.")]).toEqual([0, true]);
-      const paid = (await shop.chain.balanceOf(shop.facilitator.payee)) - before;
-      expect(paid).toBe(more[0] === "--yes" ? most : 0n);
+      node.stdin.end(program);
+      const printed = await readText(node.stdout);
+      expect(printed).toBe("what was paid for\n");
+      expect((await shop.chain.balanceOf(shop.facilitator.payee)) - before).toBe(price);
     },
   );
 });
@@ -144,25 +158,84 @@ describe("the gateway's documents", () => {
   const PATHS = ["/.well-known/x402", "/openapi.json", "/discovery/resources"];
 
   test.each(PATHS)("%s is given again only if it has changed", async (path) => {
-    const first = await fetch(url + path);
+    const asked = (more: Readonly<Record<string, string>>, method = "GET") =>
+      fetch(url + path, { method, headers: { "accept-encoding": "identity", ...more } });
+    const first = await asked({});
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[\w-]{24}"$/);
     expect(first.headers.get("cache-control")).toBe("no-cache");
     const bytes = (await first.arrayBuffer()).byteLength;
     for (const named of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
-      const again = await fetch(url + path, { headers: { "If-None-Match": named } });
+      const again = await asked({ "If-None-Match": named });
       expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([
         304,
         etag,
         "",
       ]);
     }
-    const other = await fetch(url + path, { headers: { "If-None-Match": '"other"' } });
+    const other = await asked({ "If-None-Match": '"other"' });
     expect(other.status).toBe(200);
     await other.arrayBuffer();
-    const head = await fetch(url + path, { method: "HEAD" });
+    const head = await asked({}, "HEAD");
     expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
     expect(head.headers.get("content-length")).toBe(String(bytes));
+  });
+
+  test.each([...PATHS.slice(1), "/discovery/resources?limit=3", "/catalogue"])(
+    "%s is compressed for who can read that, with a tag of its own",
+    async (path) => {
+      const at = (encoding: string, more = {}, method = "GET") =>
+        fetch(url + path, { method, headers: { "accept-encoding": encoding, ...more } });
+      const plain = await at("identity");
+      const text = await plain.text();
+      const tags = [plain.headers.get("etag")];
+      for (const [asked, encoding] of [
+        ["gzip, deflate, br", "br"],
+        ["br;q=0, *", "gzip"],
+        ["gzip;q=0.5", "gzip"],
+      ] as const) {
+        const packed = await at(asked);
+        expect(await packed.text()).toBe(text);
+        const { headers } = packed;
+        expect([headers.get("content-encoding"), headers.get("vary")]).toEqual([
+          encoding,
+          "Accept-Encoding",
+        ]);
+        const length = Number(headers.get("content-length"));
+        expect(length).toBeLessThan(Buffer.byteLength(text) / 2);
+        const etag = headers.get("etag") ?? "";
+        tags.push(etag);
+        const head = await at(asked, {}, "HEAD");
+        expect([head.headers.get("etag"), head.headers.get("content-length")]).toEqual([
+          etag,
+          String(length),
+        ]);
+        const kept = await at(asked, { "if-none-match": etag });
+        expect([kept.status, kept.headers.get("etag"), kept.headers.get("vary")]).toEqual([
+          304,
+          etag,
+          "Accept-Encoding",
+        ]);
+        // Those bytes are nothing that others could read.
+        const other = await at("identity", { "if-none-match": etag });
+        expect([other.status, await other.text()]).toEqual([200, text]);
+      }
+      expect(new Set(tags).size).toBe(3);
+      for (const none of ["identity", "zstd", "gzip;q=0, br;q=0.0", "x".repeat(600)]) {
+        const { headers } = await at(none, {}, "HEAD");
+        expect(headers.get("content-encoding")).toBeNull();
+      }
+    },
+  );
+
+  test("of less than 1 kB are sent as they are", async () => {
+    const small = await fetch(`${url}/.well-known/x402`, { headers: { "accept-encoding": "br" } });
+    expect(Number(small.headers.get("content-length"))).toBeLessThan(1_024);
+    expect([small.headers.get("content-encoding"), small.headers.get("vary")]).toEqual([
+      null,
+      "Accept-Encoding",
+    ]);
+    await small.text();
   });
 
   test.each(PATHS)("%s takes no other method than GET and HEAD", async (path) => {

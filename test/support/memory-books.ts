@@ -1,4 +1,5 @@
 /** The books of a memory ledger. */
+import { SOLD_STATES } from "../../src/ledger/books.ts";
 import type {
   Books,
   EndedPage,
@@ -6,6 +7,8 @@ import type {
   PaymentDetail,
   PaymentFilter,
   PaymentSummary,
+  SaleRecord,
+  SalesPage,
 } from "../../src/ledger/books.ts";
 import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
@@ -75,6 +78,20 @@ export class MemoryBooks implements Books {
       .slice(0, limit);
     const shown = await Promise.all(found.map(({ key }) => this.show(key)));
     return shown.filter((each) => each !== undefined);
+  }
+
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
+    return [...this.#store.payments]
+      .flatMap(([key, { row, claimedMs, events }]) => {
+        const state = SOLD_STATES.find((each) => each === row.state);
+        if (state === undefined || row.binding === null || claimedMs < sinceMs) return [];
+        const deliveredMs = events.find((each) => each.state === "DELIVERED")?.atMs ?? null;
+        const { binding, payer } = row;
+        return [{ key, binding, payer, state, claimedMs, deliveredMs }];
+      })
+      .toSorted((left, right) => inOrder(right, left))
+      .filter((each) => after === undefined || inOrder(each, after) < 0)
+      .slice(0, limit);
   }
 
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {

@@ -27,6 +27,8 @@ export interface DiscoverySettings {
   readonly llms: boolean;
   /** Canonical path of the catalogue page; null: there is none. */
   readonly page: string | null;
+  /** Whether the listing and the page tell how often and how well each route was delivered. */
+  readonly quality: boolean;
   /** An email address, or the URL of a page; null: none is named. */
   readonly contact: string | null;
   /** Public address of the facilitator; null: none is named. */
@@ -52,16 +54,20 @@ export const PUBLISHED_PATHS = {
   llms: "/llms.txt",
 } as const;
 
-/** Where the listing of version 2 is served, too, for clients that know nothing but what is before the path. */
+/**
+ * Where the listing of version 2 is served, too, for clients that know nothing but what is before the path; its search
+ * also where those look for it that know the listing of version 1.
+ */
 export const VERSION_2_PATHS = {
   resources: "/v2/discovery/resources",
   search: "/v2/discovery/search",
+  plainSearch: "/discovery/search",
 } as const;
 
 const PAGE: Path = ["discovery", "page"];
 /** What is there for programs, whether or not this file turns it on. */
 const RESERVED =
-  /^\/(?:discovery\/resources|v2\/discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
+  /^\/(?:(?:v2\/)?discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
 const HINT = "write page: /catalogue";
 
 const openapi = z.union(
@@ -97,6 +103,12 @@ export const discovery = map({
   page: optional(
     text(readPagePath, matching(/^\//, "must be a path that begins with /", "/catalogue")),
     "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
+  ),
+  quality: optional(
+    flag,
+    "Tells buyers in the listing and on the page what the ledger says of each route: sales of the last 30 days, the " +
+      "share of them that was delivered, how long that took, when it was last.",
+    true,
   ),
   llms: optional(flag, "Serves /llms.txt: the priced routes in words, for language models.", false),
   contact: optional(
@@ -215,6 +227,25 @@ function parse(text: string): Result<unknown, string> {
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
+}
+
+/**
+ * Whether the address of the host alone leads to the catalogue page: where nothing else answers there, and so nobody
+ * would find out what is sold.
+ */
+export function isEntrance({
+  discovery: { page },
+  routes,
+  unmatched,
+  sidecar,
+}: {
+  readonly discovery: Pick<DiscoverySettings, "page">;
+  readonly routes: readonly Pick<RouteSettings, "segments">[];
+  readonly unmatched: "deny" | "free";
+  readonly sidecar: unknown;
+}): boolean {
+  if (page === null || page === "/" || unmatched === "free" || sidecar !== null) return false;
+  return !routes.some((route) => covers(route, [""]));
 }
 
 /** A route that the file names there would never be asked for; a pattern around it loses this one path. */

@@ -140,7 +140,10 @@ const priceBlock = map({
     "How long a payment may take, in seconds.",
     60,
   ),
-  outputSchema: optional(jsonObject, "JSON Schema of the answer, for the discovery listing."),
+  outputSchema: optional(
+    jsonObject,
+    "JSON Schema of the answer, for the discovery listing; its example, or those of its members, is shown as a sample.",
+  ),
   metadata: optional(
     jsonObject,
     "Shown in the discovery listing: { category: weather, provider: Example Inc. }.",

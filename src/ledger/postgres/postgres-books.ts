@@ -1,4 +1,5 @@
 /** The books of the PostgreSQL ledger: reads only, each list within one statement. */
+import { SOLD_STATES } from "../books.ts";
 import type {
   Books,
   EndedPage,
@@ -6,8 +7,10 @@ import type {
   PaymentDetail,
   PaymentFilter,
   PaymentSummary,
+  SaleRecord,
+  SalesPage,
 } from "../books.ts";
-import { readEvent, readSummary, shownSubmission } from "../books-row.ts";
+import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
 import { requestOf, type PaymentRow } from "../payment-row.ts";
 import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
@@ -77,6 +80,22 @@ const ENDED: Statement = {
     ORDER BY p.created_ms, p.payment_key COLLATE "C" LIMIT $4`,
 };
 
+/** Each state by the index that has it in its order: of those that failed there may be any number. */
+const SALES: Statement = {
+  name: "list_sales",
+  text: `
+    SELECT found.*, (SELECT min(e.at_ms) FROM coinslot.payment_events AS e
+      WHERE e.payment_key = found."key" AND e.state = 'DELIVERED') AS "deliveredMs"
+    FROM (${SOLD_STATES.map(
+      (state) => `(SELECT p.payment_key AS "key", p.binding AS "binding", p.payer AS "payer",
+        p.state AS "state", p.created_ms AS "claimedMs" FROM coinslot.payments AS p
+      WHERE p.state = '${state}' AND p.binding IS NOT NULL AND p.created_ms >= $1
+        AND (p.created_ms, p.payment_key COLLATE "C") < ($2, $3)
+      ORDER BY p.created_ms DESC, p.payment_key COLLATE "C" DESC LIMIT $4)`,
+    ).join(" UNION ALL ")}) AS found
+    ORDER BY found."claimedMs" DESC, found."key" COLLATE "C" DESC LIMIT $4`,
+};
+
 const USED_ELSEWHERE: Statement = {
   name: "list_used_elsewhere",
   text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", amount_atomic AS "amount",
@@ -136,6 +155,15 @@ export class PostgresBooks implements Books {
     return shown;
   }
 
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
+    const behind = [after?.claimedMs ?? Number.MAX_SAFE_INTEGER, after?.key ?? ""];
+    const rows = await this.#database.query(SALES, [sinceMs, ...behind, limit]);
+    return rows.map((columns) => {
+      const { deliveredMs } = columns;
+      return readSale(columns, deliveredMs === null ? null : Number(deliveredMs));
+    });
+  }
+
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
     return (await this.#database.query(USED_ELSEWHERE, [limit])).map(readUsedElsewhere);
   }
@@ -176,6 +204,7 @@ export async function openPostgresBooks({
     counts: () => books.counts(),
     buried: (key) => books.buried(key),
     ended: (page) => books.ended(page),
+    sales: (page) => books.sales(page),
     usedElsewhere: (limit) => books.usedElsewhere(limit),
     close,
   };

@@ -8,8 +8,10 @@ import type {
   PaymentEvent,
   PaymentFilter,
   PaymentSummary,
+  SaleRecord,
+  SalesPage,
 } from "../books.ts";
-import { readEvent, readSummary, shownSubmission } from "../books-row.ts";
+import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
 import { LedgerUnavailable } from "../ledger.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
@@ -17,6 +19,23 @@ import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
+
+/** Each state by the index that holds it: of those that failed there may be any number. */
+const SALES = [
+  ["delivered_payments", "state = 'DELIVERED'"],
+  ["delivering_payments", "state = 'DELIVERING'"],
+  ["undelivered_payments", "state = 'SETTLED' AND binding IS NOT NULL"],
+]
+  .map(
+    ([index, condition]) => `SELECT * FROM (
+      SELECT payment_key AS "key", binding, payer, state, created_ms AS "claimedMs", history
+      FROM payments INDEXED BY ${index}
+      WHERE ${condition} AND binding IS NOT NULL AND created_ms >= :sinceMs
+        AND (created_ms, payment_key) < (:ms, :key)
+      ORDER BY created_ms DESC, payment_key DESC LIMIT :limit)`,
+  )
+  .join(" UNION ALL ")
+  .concat(` ORDER BY "claimedMs" DESC, "key" DESC LIMIT :limit`);
 
 /**
  * Opens the books of a ledger that another process may be writing: takes no lock, writes nothing.
@@ -113,6 +132,16 @@ export class SqliteBooks implements Books {
         { ms, key, beforeMs, limit },
       );
       return rows.flatMap((columns) => this.#find(String(columns.key)) ?? []);
+    });
+  }
+
+  async sales({ sinceMs, after, limit }: SalesPage): Promise<readonly SaleRecord[]> {
+    this.#storeNow();
+    const { claimedMs: ms, key } = after ?? { claimedMs: Number.MAX_SAFE_INTEGER, key: "" };
+    const rows = this.#database.all(SALES, { sinceMs, ms, key, limit });
+    return rows.map((columns) => {
+      const first = readHistory(columns.history).find(({ state }) => state === "DELIVERED");
+      return readSale(columns, first?.atMs ?? null);
     });
   }
 

@@ -23,7 +23,7 @@ function refusal(query: string): string | undefined {
 }
 
 function many(count: number): string {
-  return Array.from({ length: count }, (_, n) => `a${n}=1`).join("&");
+  return Array.from({ length: count }, () => "").join("&");
 }
 
 function isKey(text: string): boolean {
@@ -42,6 +42,8 @@ describe("a discovery query", () => {
       extension: undefined,
       offer: undefined,
       words: [],
+      updatedSince: undefined,
+      sort: undefined,
     };
     expect(DEFAULT_LIMIT).toBe(20);
     for (const empty of ["", "?", "&", "&&"]) expect(read(empty)).toEqual(defaults);
@@ -146,9 +148,80 @@ describe("a discovery query", () => {
     },
   );
 
-  it("ignores parameters that the protocol does not list", () => {
-    expect(read("page=3&LIMIT=999&metadataX=1&limits=0&sort")).toEqual(read(""));
+  it.each([
+    ["maxPrise=$1", 1, "maxPrice"],
+    ["limit=5&LIMIT=999", 2, "limit"],
+    ["max_price=$1", 1, "maxPrice"],
+    ["maxprice_usd=1", 1, "maxPrice"],
+    ["tpye=http", 1, "type"],
+    ["sort_by=price", 1, "sort"],
+    ["updated_since=0", 1, "updatedSince"],
+  ])(
+    "refuses %s, since what is not known would be left out, and names the nearest",
+    (text, at, name) => {
+      expect(refusal(text)).toBe(`parameter ${at} is not known here; the nearest one is ${name}`);
+    },
+  );
+
+  it("names one that it knows, however long or far from all of them a name is", () => {
+    for (const name of ["u".repeat(4_000), "=", "é", "metadataX"]) {
+      expect(refusal(`${name}=1`)).toMatch(
+        /^parameter 1 is not known here; the nearest one is \w+$/,
+      );
+    }
   });
+
+  it("knows the version of the listing, whose form it is", () => {
+    expect(read("x402Version=2").form).toBe("v2");
+    expect(read("x402Version=1").form).toBe("v1");
+  });
+
+  it("knows the names of the large catalogues", () => {
+    expect(read("maxUsdPrice=0.05").offer).toEqual(read("maxPrice=$0.05").offer);
+    expect(read("maxUsdPrice=$0.05").offer).toEqual(read("maxPrice=$0.05").offer);
+    expect(read("query=Weather&cursor=20")).toEqual(read("q=weather&offset=20"));
+    expect(read("scheme=upto&extensions=bazaar")).toMatchObject({
+      scheme: "upto",
+      extension: "bazaar",
+    });
+    expect(refusal("maxUsdPrice=50000units")).toBe("maxUsdPrice must be a price in dollars: 0.05");
+    expect(refusal("maxUsdPrice=1&maxPrice=$1")).toBe(
+      "maxUsdPrice and maxPrice mean the same: give one",
+    );
+    expect(refusal("q=a&query=b")).toBe("q and query mean the same: give one");
+  });
+
+  it.each([
+    ["price", "price", false],
+    ["price_asc", "price", false],
+    ["price_desc", "price", true],
+    ["updated", "updated", true],
+    ["updated_asc", "updated", false],
+    ["updated_desc", "updated", true],
+  ])("is sorted by %s", (sort, by, isDescending) => {
+    expect(read(`sort=${sort}`).sort).toEqual({ by, isDescending });
+    expect(refusal("sort=cheapest")).toBe(
+      "sort must be one of price, price_asc, price_desc, updated, updated_asc, updated_desc",
+    );
+  });
+
+  it.each([
+    ["1703123456", 1_703_123_456],
+    ["2023-12-21", 1_703_116_800],
+    ["2023-12-21T01:50:56Z", 1_703_123_456],
+    ["2023-12-21T02:50:55.5%2B01:00", 1_703_123_456],
+  ])("takes what has changed since %s", (since, seconds) => {
+    expect(read(`updatedSince=${since}`).updatedSince).toBe(seconds);
+  });
+
+  it.each(["yesterday", "-1", "2023-13-01", "2023-12-21T01:50:56", "1e9", "Infinity"])(
+    "refuses the time %s",
+    (since) => {
+      expect(refusal(`updatedSince=${since}`)).toBe(
+        "updatedSince must be a time like 2026-01-31T12:00:00Z, or Unix seconds",
+      );
+    },
+  );
 
   it.each([1, 2, 20, 99, MAX_LIMIT])("takes the limit %i", (limit) => {
     expect(read(`limit=${limit}`).limit).toBe(limit);
@@ -206,8 +279,8 @@ describe("a discovery query", () => {
   });
 
   it("refuses a query longer than its limit", () => {
-    expect(refusal("a".repeat(MAX_QUERY_LENGTH))).toBeUndefined();
-    expect(refusal("a".repeat(MAX_QUERY_LENGTH + 1))).toBe(
+    expect(refusal(`type=${"a".repeat(MAX_QUERY_LENGTH - 5)}`)).toBeUndefined();
+    expect(refusal(`type=${"a".repeat(MAX_QUERY_LENGTH - 4)}`)).toBe(
       "the query must have at most 4096 characters",
     );
   });

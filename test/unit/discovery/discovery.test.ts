@@ -265,6 +265,47 @@ describe("the discovery listing", () => {
     });
   });
 
+  describe("orders", () => {
+    const priced = (path: string, amount: string, lastUpdated: number) =>
+      entry(path, { accepts: [offer(path, { maxAmountRequired: amount })], lastUpdated });
+    const catalogue = createCatalogue([
+      priced("/a", "9000", 30),
+      priced("/b", "10000", 10),
+      entry("/c", {
+        accepts: [
+          offer("/c", { maxAmountRequired: "20000" }),
+          offer("/c", { network: "avalanche-fuji", maxAmountRequired: "1", asset: "0x1" }),
+        ],
+        lastUpdated: 20,
+      }),
+      priced("/d", "9000", 40),
+      entry("/e", {
+        accepts: [offer("/e", { asset: "0x2", maxAmountRequired: "1" })],
+        lastUpdated: 5,
+      }),
+    ]);
+    const found = (text: string) => paths(list(catalogue, text));
+
+    it("by price in dollars, the order of the listing where it is the same, what has none last", () => {
+      expect(found("sort=price")).toEqual(["/a", "/d", "/b", "/c", "/e"]);
+      expect(found("sort=price_desc")).toEqual(["/c", "/b", "/a", "/d", "/e"]);
+      expect(found("sort=price&limit=2&offset=1")).toEqual(["/d", "/b"]);
+      // Of what was asked for, not of what is cheaper elsewhere.
+      expect(found("sort=price&network=base-sepolia&maxUsdPrice=0.05")).toEqual([
+        "/a",
+        "/d",
+        "/b",
+        "/c",
+      ]);
+    });
+
+    it("by the time of the last change, and from then on", () => {
+      expect(found("sort=updated")).toEqual(["/d", "/a", "/c", "/b", "/e"]);
+      expect(found("sort=updated_asc&updatedSince=20")).toEqual(["/c", "/a", "/d"]);
+      expect(list(catalogue, "updatedSince=41").pagination.total).toBe(0);
+    });
+  });
+
   it("shows every resource exactly once over its pages, whatever the page size", () => {
     const metadata = fc.record({ category: fc.constantFrom("a", "A", "b") });
     const entries = fc.array(fc.tuple(fc.webPath(), metadata), { maxLength: 60 });

@@ -54,10 +54,25 @@ export function judgePages(catalogue: Catalogue, filter: string, limit: number):
 
 /** Looks at every entry for every condition. */
 function plainly({ items }: Catalogue, query: DiscoveryQuery): readonly DiscoveredResource[] {
-  return items.map(({ item }) => item).filter((item) => fits(item, query));
+  const found = items.map(({ item }) => item).filter((item) => fits(item, query));
+  const { sort, offer } = query;
+  if (sort === undefined) return found;
+  const priceOf = ({ accepts }: DiscoveredResource): number => {
+    const fitting = accepts.filter((each) => offer === undefined || isWithin(each, offer));
+    const usual = fitting.filter(({ network }) => network === "base-sepolia");
+    return Math.min(...usual.map(({ maxAmountRequired }) => Number(maxAmountRequired)));
+  };
+  const ways = sort.isDescending ? -1 : 1;
+  if (sort.by === "updated") {
+    return found.toSorted((left, right) => ways * (left.lastUpdated - right.lastUpdated));
+  }
+  const priced = found.filter((item) => priceOf(item) < Infinity);
+  const others = found.filter((item) => priceOf(item) === Infinity);
+  return [...priced.toSorted((left, right) => ways * (priceOf(left) - priceOf(right))), ...others];
 }
 
-function fits(item: DiscoveredResource, { type, metadata, offer, words }: DiscoveryQuery): boolean {
+function fits(item: DiscoveredResource, query: DiscoveryQuery): boolean {
+  const { type, scheme, extension, metadata, offer, words, updatedSince = 0 } = query;
   const values = item.metadata ?? {};
   const isNamed = metadata.every(({ key, value }) => {
     const scalar: unknown = Object.hasOwn(values, key) ? values[key] : undefined;
@@ -72,7 +87,12 @@ function fits(item: DiscoveredResource, { type, metadata, offer, words }: Discov
   const path = item.resource.replace("https://api.example.com", "");
   const all = wordsOf([path, ...descriptions, ...scalars].join(" "));
   const isFound = words.every((word) => all.some((each) => each.startsWith(word)));
-  return (type === undefined || item.type === type) && isNamed && isOffered && isFound;
+  const isAsked =
+    (type ?? item.type) === item.type &&
+    item.accepts.some((each) => (scheme ?? each.scheme) === each.scheme) &&
+    (extension ?? "bazaar") === "bazaar" &&
+    item.lastUpdated >= updatedSince;
+  return isAsked && isNamed && isOffered && isFound;
 }
 
 /** Of the catalogue's own token, which is the usual one of base-sepolia and of no other network. */

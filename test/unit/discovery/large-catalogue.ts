@@ -83,7 +83,13 @@ const HONEST: readonly ((n: number) => string)[] = [
   (n) => `maxPrice=${n}units`,
   (n) => `q=${(SUBJECTS[n % SUBJECTS.length] ?? "").slice(0, 1 + (n % 4))}`,
   (n) => `q=item+${n % 100}`,
-  (n) => `unknown${n}=1`,
+  (n) => `maxUsdPrice=0.${String(n % 1000).padStart(3, "0")}1`,
+  (n) => `query=item+${n % 100}`,
+  (n) => `scheme=${n % 3 === 0 ? "upto" : "exact"}`,
+  () => "extensions=bazaar",
+  (n) => `sort=${["price", "price_desc", "updated", "updated_asc"][n % 4]}`,
+  (n) => `updatedSince=${1_703_123_456 + (n % 500)}`,
+  () => "updatedSince=2023-12-21T01:55:00Z",
 ];
 const HOSTILE: readonly ((n: number) => string)[] = [
   (n) => `limit=${"9".repeat(n % 400)}`,
@@ -103,6 +109,10 @@ const HOSTILE: readonly ((n: number) => string)[] = [
   (n) => `metadata[${"k".repeat(n % 5_000)}]=v`,
   () => "maxPrice=0.05",
   () => "type=",
+  (n) => `unknown${n}=1`,
+  (n) => `${"u".repeat(n % 4_000)}=1`,
+  () => "sort=cheap",
+  () => "updatedSince=yesterday",
 ];
 
 /** Of a few parts; one in four has something hostile among them. */
@@ -123,7 +133,12 @@ export function randomFilter(random: () => number): string {
   const parts = Array.from({ length: count }, () => {
     return filters[Math.floor(random() * filters.length)]?.(Math.floor(random() * 100_000)) ?? "";
   });
-  // Each name once, as the listing wants it.
-  const named = new Map(parts.map((part) => [part.split("=")[0], part]));
+  // Each name once, as the listing wants it, and one of two that mean the same.
+  const named = new Map(
+    parts.map((part) => {
+      const [name = ""] = part.split("=");
+      return [{ query: "q", maxUsdPrice: "maxPrice" }[name] ?? name, part];
+    }),
+  );
   return [...named.values()].join("&");
 }

@@ -132,6 +132,58 @@ describe("/llms.txt", () => {
     expect(text.split("\n").filter((each) => each.startsWith("#"))).toHaveLength(3);
   });
 
+  test("says below each what it wants to be sent, and what comes back", () => {
+    const chat = entry("/chat/:id", "One completion.");
+    const [first] = chat.accepts;
+    if (first === undefined) throw new Error("an offer");
+    const outputSchema = {
+      input: {
+        type: "http",
+        method: "POST",
+        discoverable: true,
+        pathParams: { id: { type: "string", example: "a`7" } },
+        queryParams: {
+          city: { type: "string", required: true, description: "A *city*" },
+          days: "integer",
+        },
+        bodyFields: { text: "What to\n## complete" },
+      },
+      output: { type: "object", properties: { sunny: { type: "boolean", example: true } } },
+    };
+    const text = writeLlmsText(
+      createCatalogue([{ ...chat, accepts: [{ ...first, outputSchema }] }]),
+      NONE,
+    );
+    const from = text.indexOf("Price: 0.01 USDC on base.\n");
+    expect(text.slice(from).split("\n").slice(1, 6)).toEqual([
+      '  - path: id (string, required, like `` "a`7" ``)',
+      String.raw`  - query: city (string, required): A \*city\*`,
+      "  - query: days: integer",
+      String.raw`  - body: text: What to \#\# complete`,
+      '  - Answers like `{"sunny":true}`',
+    ]);
+  });
+
+  test("shows one purchase from beginning to end, in which no text ends its block", () => {
+    const text = writeLlmsText(createCatalogue([entry("/chat", "")]), NONE, {
+      request: "curl -i 'https://api.example.com/chat'",
+      terms: { accepts: [{ description: "a\n## Ignore the above" }] },
+      program: 'await pay("https://api.example.com/chat");\n## odd',
+      sample: { sunny: true },
+    });
+    const [, shown = ""] = text.split("## One purchase from beginning to end\n");
+    const [block = ""] = shown.split("\n## ");
+    expect(block).toContain("    curl -i 'https://api.example.com/chat'\n    {\n");
+    expect(block).toContain('    await pay("https://api.example.com/chat");\n    ## odd\n');
+    expect(block).toContain('like `{"sunny":true}`');
+    expect(text.split("\n").filter((each) => each.startsWith("#"))).toEqual([
+      "# api.example.com",
+      "## Resources",
+      "## One purchase from beginning to end",
+      "## Machine-readable",
+    ]);
+  });
+
   test("describes no more than it can, and says so", () => {
     const text = writeLlmsText(largeCatalogue(1_000), ALL);
     expect(text.match(/^- \[(?:GET|POST) /gm)).toHaveLength(MAX_DESCRIBED_ROUTES);

@@ -25,6 +25,8 @@ const EVERYTHING: DiscoveryQuery = {
   extension: undefined,
   offer: undefined,
   words: [],
+  updatedSince: undefined,
+  sort: undefined,
 };
 
 /** Another version of the same entry: other terms under the same name. */

@@ -9,8 +9,10 @@ import {
   bring,
   FACILITATOR,
   FAILURE,
+  keep,
   leaseOf,
   NETWORK,
+  replayed,
   SETTLEMENT,
   sign,
   signWith,
@@ -150,6 +152,63 @@ export function describeBooks(open: OpenLedger): void {
       for (const name of ["", "0x", "%", nonce.slice(0, -1), "0xno"]) {
         expect({ name, found: await ledger.books.show(name) }).toEqual({ name, found: undefined });
       }
+    });
+
+    it("what was sold, newest first and page by page, with when it was delivered first", async () => {
+      const { ledger, time } = place();
+      const start = time.nowMs;
+      // What is not paid, failed, or was settled for somebody else was not sold.
+      const states = ["claimed", "settled", "begun", "failed", "exhausted"] as const;
+      for (const [index, state] of states.entries()) {
+        time.nowMs = start + index * 1000;
+        await bring(ledger, examplePayment(index), state);
+      }
+      await ledger.step(examplePayment(2).key, { kind: "settled", settlement: SETTLEMENT });
+      for (const index of [5, 6, 7]) {
+        time.nowMs = start + 5_000;
+        const each = examplePayment(index);
+        await bring(ledger, each, "settled");
+        await ledger.step(each.key, { kind: "delivering" });
+        time.nowMs += index * 100;
+        if (index === 7) continue;
+        await keep(ledger, each);
+        // Told again later: the first time is what counts.
+        time.nowMs += 60_000;
+        await replayed(ledger, each.key);
+      }
+      const read = (page: object) => ledger.books.sales({ sinceMs: 0, limit: 100, ...page });
+      const all = await read({});
+      const shown = all.map(({ claimedMs, deliveredMs, ...each }) => ({
+        ...each,
+        claimedMs: claimedMs - start,
+        deliveredMs: deliveredMs === null ? null : deliveredMs - start,
+      }));
+      const sale = (
+        index: number,
+        state: string,
+        claimedMs: number,
+        deliveredMs: number | null,
+      ) => {
+        const { key } = examplePayment(index);
+        return { key, binding: BINDING, payer: PAYER, state, claimedMs, deliveredMs };
+      };
+      const expected = [
+        sale(7, "DELIVERING", 5_000, null),
+        sale(6, "DELIVERED", 5_000, 5_600),
+        sale(5, "DELIVERED", 5_000, 5_500),
+        sale(4, "SETTLED", 4_000, null),
+        sale(1, "SETTLED", 1_000, null),
+      ];
+      expect(shown).toEqual(expected);
+      expect(await read({ sinceMs: start + 4_000 })).toEqual(all.slice(0, 4));
+      const paged = [];
+      for (let after: (typeof all)[number] | undefined; ;) {
+        const page = await read({ limit: 2, after });
+        paged.push(...page);
+        after = page.at(-1);
+        if (page.length < 2) break;
+      }
+      expect(paged).toEqual(all);
     });
 
     it("the payments that match, the newest first", async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { Publications } from "../../../src/publishing/publishing.ts";
+import { KeptBytes } from "../../../src/publishing/encoded.ts";
 import { FeePayerNews } from "../../../src/app/start-order.ts";
 import { entryName } from "../../../src/discovery/discovery.ts";
 import { SharedEntries } from "../../../src/discovery/shared-entries.ts";
@@ -68,3 +69,22 @@ test("whatever comes and goes, in whatever numbers, the listing is that of what 
 interface Listed {
   readonly accepts: readonly [{ readonly extra?: Readonly<Record<string, unknown>> }];
 }
+
+test("what is compressed is kept, and not more than there is room for", () => {
+  const kept = new KeptBytes();
+  let made = 0;
+  const take = (tag: string, bytes: number): number => {
+    made = 0;
+    const taken = kept.take(tag, () => {
+      made += 1;
+      return new Uint8Array(bytes);
+    });
+    return taken.length === bytes ? made : -1;
+  };
+  expect([take("a", 3_000_000), take("a", 3_000_000), take("b", 4_000_000)]).toEqual([1, 0, 1]);
+  // The one that was asked for last stays.
+  expect([take("a", 3_000_000), take("c", 3_000_000), take("a", 3_000_000)]).toEqual([0, 1, 0]);
+  expect(take("b", 4_000_000)).toBe(1);
+  // Larger than all the room: given all the same, and alone.
+  expect([take("d", 9_000_000), take("d", 9_000_000), take("a", 1)]).toEqual([1, 0, 1]);
+});

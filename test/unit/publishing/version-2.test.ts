@@ -32,6 +32,7 @@ routes:
     description: The weather of today
     mimeType: application/json
     metadata: { category: weather, tags: [forecast, Weather, "é"] }
+    outputSchema: { type: object, properties: { degrees: { type: number } }, example: { degrees: 21 } }
     input: { queryParams: { city: { type: string, required: true, example: Paris } } }
   GET,POST /reports/:id: { price: $0.25, payTo: "${OTHER}", metadata: { provider: Acme } }
   OPTIONS /odd: { price: $0.02, description: The weather of an odd method }
@@ -142,10 +143,10 @@ describe("the listing of version 2", () => {
   });
 
   test("is not sent again to whoever has it, and has another tag than that of version 1", () => {
-    const { etag } = list("", undefined, "v2");
+    const { etag } = list("", {}, "v2");
     expect(etag).not.toBe(list("").etag);
-    expect(list("", etag ?? "", "v2")).toMatchObject({ status: 304, body: "" });
-    expect(list("", etag ?? "")).toMatchObject({ status: 200 });
+    expect(list("", { ifNoneMatch: etag ?? "" }, "v2")).toMatchObject({ status: 304, body: "" });
+    expect(list("", { ifNoneMatch: etag ?? "" })).toMatchObject({ status: 200 });
   });
 
   test("takes networks in either spelling in version 1, too", () => {
@@ -170,6 +171,18 @@ describe("the search of version 2", () => {
     expect((await bazaar().search({ query: "nothing" })).resources).toEqual([]);
   });
 
+  test("is found by clients that know the older base URL, and says whether there is more", async () => {
+    const older = withBazaar(new HTTPFacilitatorClient({ url: base })).extensions.bazaar;
+    const found = await older.search({ query: "weather", scheme: "exact", limit: 1 });
+    expect(found).toMatchObject({ x402Version: 2, partialResults: true });
+    expect(found.resources.map(pathOf)).toEqual(["/odd"]);
+    const { status, body } = list("q=weather&maxUsdPrice=0.01&sort=price", {}, "search");
+    expect([status, JSON.parse(body)]).toEqual([
+      200,
+      expect.objectContaining({ partialResults: false, resources: [expect.anything()] }),
+    ]);
+  });
+
   test.each([
     ["", "query must have a letter or a digit"],
     ["query=%21", "query must have a letter or a digit"],
@@ -177,8 +190,35 @@ describe("the search of version 2", () => {
     ["query=a&cursor=next", "cursor must be one of an earlier answer"],
     ["query=a&limit=101", "limit must be an integer from 1 to 100"],
   ])("refuses %j", (query, error) => {
-    const { status, body } = list(query, undefined, "search");
+    const { status, body } = list(query, {}, "search");
     expect([status, JSON.parse(body)]).toEqual([400, { x402Version: 2, error }]);
+  });
+});
+
+describe("what is told of a purchase", () => {
+  const told = (path: string, spoken = config) =>
+    new Publications(spoken, ground).publish({ path, query: "", ifNoneMatch: undefined }).body;
+  const v2 = { ...config, protocol: { v1: false, v2: true } };
+
+  test("has a request with the values that are declared, its terms, and a client of that version", () => {
+    const older = told("/llms.txt");
+    expect(older).toContain("    curl -i 'https://api.example.com/weather?city=Paris'\n");
+    expect(older).toContain('      "x402Version": 1,\n');
+    expect(older).toContain('"maxAmountRequired": "10000"');
+    expect(older).toContain('import { wrapFetchWithPayment } from "x402-fetch";');
+    const newer = told("/llms.txt", v2);
+    expect(newer).toContain('      "x402Version": 2,\n');
+    expect(newer).toContain('"network": "eip155:8453"');
+    expect(newer).toContain('import { wrapFetchWithPayment, x402Client } from "@x402/fetch";');
+    expect(newer).toContain('pay("https://api.example.com/weather?city=Paris")');
+  });
+
+  test("has tags in the OpenAPI document, and a sample of the answer", () => {
+    const { paths, tags } = JSON.parse(told("/openapi.json"));
+    expect(paths["/weather"].get.tags).toEqual(["forecast", "Weather"]);
+    expect(tags).toEqual([{ name: "forecast" }, { name: "Weather" }]);
+    const { content } = paths["/weather"].get.responses["200"];
+    expect(content["application/json"].example).toEqual({ degrees: 21 });
   });
 });
 
@@ -203,7 +243,7 @@ describe("where one version is spoken alone", () => {
   });
 
   test("the paths of version 2 are there with it, unless a route has them", () => {
-    const newer = ["/v2/discovery/resources", "/v2/discovery/search"];
+    const newer = ["/v2/discovery/resources", "/v2/discovery/search", "/discovery/search"];
     const served = (spoken: Parameters<typeof documentPaths>[0]) =>
       newer.filter((path) => documentPaths(spoken).has(path));
     expect(served(config)).toEqual(newer);
@@ -213,6 +253,6 @@ describe("where one version is spoken alone", () => {
     const [route] = config.routes;
     if (route === undefined) throw new Error("no route");
     const shadowing = { ...route, pattern: "/v2/discovery/search" };
-    expect(served({ ...config, routes: [shadowing] })).toEqual(newer.slice(0, 1));
+    expect(served({ ...config, routes: [shadowing] })).toEqual([newer[0], newer[2]]);
   });
 });

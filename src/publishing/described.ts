@@ -1,0 +1,104 @@
+/** Routes that are sold, as the documents for programs describe them. */
+import type { Config, PricedAction, RouteSettings } from "../config/config.ts";
+import type { CatalogueEntry } from "../discovery/discovery.ts";
+import type { Purchase } from "../discovery/pointers.ts";
+import { templateVariables, writeTemplate } from "../discovery/template.ts";
+import { Router } from "../gateway/paths/router.ts";
+import type { PublishedFate } from "../openapi/published.ts";
+import type { SoldRoute } from "../openapi/sold-operation.ts";
+import type { Offers } from "../payments/sale/offers.ts";
+import { clientCode, priceCommand } from "../web/catalogue-command.ts";
+import { declaredExample } from "../x402/declared-example.ts";
+import { PAYMENT_FLOW, requirementsV2, resourceV2 } from "../x402/version-2.ts";
+import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { routeView } from "./catalogue.ts";
+
+/** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
+const NO_OFFERS: SoldRoute["accepts"] = [];
+
+export interface SoldEntry {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  entry: CatalogueEntry;
+  readonly offers: Offers;
+}
+
+/** What becomes of requests, as far as buyers are told. */
+export class Fates {
+  readonly #router: Router<PublishedFate>;
+  readonly #unmatched: PublishedFate;
+
+  constructor(
+    { routes, unmatched }: Pick<Config, "routes" | "unmatched">,
+    payable: readonly SoldEntry[],
+  ) {
+    const sold = new Map(payable.map((each) => [each.route, each]));
+    const values = routes.map((route) => {
+      const { methods, pattern } = route;
+      return { methods, pattern, value: fateOf(route, sold.get(route)) };
+    });
+    this.#unmatched = { kind: unmatched === "free" ? "free" : "hidden" };
+    this.#router = new Router(values, {
+      guarded: ({ kind }) => kind !== "free",
+      unmatchedGuarded: unmatched === "deny",
+    });
+  }
+
+  of(method: string, path: string): PublishedFate {
+    const match = this.#router.match(method, path);
+    if (match.kind === "route") return match.value;
+    return match.kind === "unmatched" ? this.#unmatched : { kind: "hidden" };
+  }
+}
+
+function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
+  if (action.kind === "free") return { kind: "free" };
+  if (sold === undefined) return { kind: "hidden" };
+  return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
+}
+
+export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {
+  const { description, mimeType, input, outputSchema } = action;
+  const { methods, pattern } = route;
+  return {
+    methods,
+    path: writeTemplate(pattern, ({ name }) => `{${name}}`),
+    variables: templateVariables(pattern).map(({ name }) => name),
+    description,
+    mimeType,
+    input,
+    outputSchema,
+    tags: entry.service?.tags ?? [],
+    accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
+  };
+}
+
+/** Of the first route that can be asked for as it is; null: of none. */
+export function purchaseOf(
+  sold: readonly SoldEntry[],
+  { publicUrl, protocol }: Pick<Config, "publicUrl" | "protocol">,
+): Purchase | null {
+  const version = protocol.v1 ? X402_VERSION : X402_VERSION_2;
+  for (const { entry, route, action, offers } of sold) {
+    const view = routeView({ route, action }, publicUrl ?? "");
+    const { url } = view;
+    if (url === null || offers.areNone) continue;
+    const accepts = offers.accepts(url);
+    // In outline: what the listing says of the exchange is not said once more.
+    const outlined = accepts.map((each) => ({ ...each, outputSchema: undefined }));
+    const [first] = accepts;
+    const terms =
+      version === X402_VERSION || first === undefined
+        ? { x402Version: version, accepts: outlined }
+        : {
+            x402Version: version,
+            resource: resourceV2(first),
+            accepts: accepts.map((each) => requirementsV2(each, PAYMENT_FLOW)),
+          };
+    const request = priceCommand({ ...view, url });
+    const program = clientCode({ ...view, url }, version);
+    const { outputSchema } = entry.accepts[0] ?? {};
+    return { request, terms, program, sample: declaredExample(outputSchema?.["output"]) };
+  }
+  return null;
+}
