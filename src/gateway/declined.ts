@@ -1,4 +1,5 @@
 /** Answers to requests that nothing is forwarded or asked for: the exits that have nothing to do with money. */
+import type { ContentCoding } from "../http/content-coding.ts";
 import {
   corsLines,
   errorAnswer,
@@ -27,8 +28,6 @@ export interface DocumentRequest {
   readonly isForPerson?: boolean;
 }
 
-export type PublishedEncoding = "br" | "gzip";
-
 export interface PublishedDocument {
   /** 302: at another place, which `lines` name; 304: the client has it already. */
   readonly status: 200 | 302 | 304 | 400;
@@ -37,7 +36,7 @@ export interface PublishedDocument {
   /** The same, where all who ask get the same: one in memory for all of them. */
   readonly bytes?: Uint8Array;
   /** How `bytes` are compressed, which are the body then; default: not at all. */
-  readonly encoding?: PublishedEncoding | null;
+  readonly encoding?: ContentCoding | null;
   /** Media type of the body. */
   readonly type: string;
   /** Null with 302 and 400. */

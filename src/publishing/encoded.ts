@@ -3,7 +3,7 @@
  * as long as it is among those that were asked for last.
  */
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import type { PublishedEncoding } from "../gateway/declined.ts";
+import type { ContentCoding } from "../http/content-coding.ts";
 
 /** Shorter ones gain less than their reader's time. */
 const LEAST_LENGTH = 1_024;
@@ -11,27 +11,11 @@ const LEAST_LENGTH = 1_024;
 const MOST_LENGTH = 512 * 1_024;
 /** Of what is kept for others who ask the same, bytes. */
 const MAX_KEPT_BYTES = 8 * 1_024 * 1_024;
-/** Longest `Accept-Encoding` that is read, characters. */
-const MAX_FIELD_LENGTH = 512;
 /** Half the time of the next step, for some hundredths of the size. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } };
 
-/** What a client can read of the encodings that we write, the smaller one first; null: neither. */
-export function encodingFor(field: string | undefined): PublishedEncoding | null {
-  if (field === undefined || field.length > MAX_FIELD_LENGTH) return null;
-  const read = new Map<string, boolean>();
-  for (const each of field.split(",")) {
-    const [name = "", ...parameters] = each.split(";").map((part) => part.trim().toLowerCase());
-    // A quality of nothing refuses it (RFC 9110 section 12.5.3); which one is liked better is not asked.
-    read.set(name, !parameters.some((part) => /^q=0(?:\.0*)?$/.test(part)));
-  }
-  const isRead = (name: string): boolean => read.get(name) ?? read.get("*") ?? false;
-  if (isRead("br")) return "br";
-  return isRead("gzip") ? "gzip" : null;
-}
-
 /** Another tag for each encoding of the same document: other bytes (RFC 9110 section 8.8.3). */
-export function tagOf(etag: string, encoding: PublishedEncoding | null): string {
+export function tagOf(etag: string, encoding: ContentCoding | null): string {
   return encoding === null ? etag : `${etag.slice(0, -1)}-${encoding}"`;
 }
 
@@ -40,7 +24,7 @@ export function isCompressed(length: number, isShared: boolean): boolean {
   return length >= LEAST_LENGTH && (isShared || length <= MOST_LENGTH);
 }
 
-export function compress(body: string, encoding: PublishedEncoding): Uint8Array {
+export function compress(body: string, encoding: ContentCoding): Uint8Array {
   return encoding === "br" ? brotliCompressSync(body, BROTLI) : gzipSync(body);
 }
 

@@ -38,7 +38,8 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
-import { compress, encodingFor, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
+import { codingFor } from "../http/content-coding.ts";
+import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import { serviceOf } from "../x402/version-2.ts";
@@ -235,7 +236,7 @@ export class Publications {
     { ifNoneMatch, acceptEncoding }: Asked,
   ): PublishedDocument {
     const isShared = shared !== undefined;
-    const encoding = isCompressed(length, isShared) ? encodingFor(acceptEncoding) : null;
+    const encoding = isCompressed(length, isShared) ? codingFor(acceptEncoding) : null;
     const etag = tagOf(plain, encoding);
     const head = { type, lines, etag, encoding };
     if (namesTag(ifNoneMatch, etag)) return { ...head, status: 304, body: "" };
