@@ -31,6 +31,7 @@ import {
   word,
 } from "./reading/shapes.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
+import { contact } from "./routes/contact.ts";
 import { discovery, type DiscoverySettings } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
 import { routes, type RouteSettings } from "./routes/routes.ts";
@@ -83,6 +84,11 @@ export interface Config {
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
   readonly discovery: DiscoverySettings;
+  /**
+   * Where buyers whose payment went wrong can ask the seller, as a link: `https:`, `http:` or `mailto:`, printable ASCII
+   * without quotes and angle brackets. `discovery.contact` where nothing else is written; null: nowhere.
+   */
+  readonly support: string | null;
   readonly paywall: PaywallSettings;
   readonly store: Store;
   readonly keeping: Keeping;
@@ -222,6 +228,10 @@ export const documentSchema = map({
   unmatched: optional(
     word(["deny", "free"]),
     "What happens to every other request: deny (404) or free. Required with routes.",
+  ),
+  support: optional(
+    contact,
+    "Where buyers can ask you for help: an email address or the URL of a page. Default: discovery.contact.",
   ),
   discovery: section(discovery, "Where the priced routes are published."),
   paywall: section(paywall, "What people see who open a priced URL in a browser."),

@@ -7,6 +7,7 @@ import { resolveSidecar } from "./listener/sidecar.ts";
 import type { Context } from "./reading/context.ts";
 import { fault } from "./reading/reading.ts";
 import { Assets } from "./routes/accepted.ts";
+import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
 import { Pricing } from "./routes/pricing.ts";
 import { resolveRoutes } from "./routes/routes.ts";
@@ -50,6 +51,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     unmatched,
     defaultUpstream,
     discovery: resolveDiscovery(discovery, context),
+    support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
     paywall: document.paywall,
     ...resolveStore(document.store, context),
     logging: document.logging,

@@ -6,17 +6,9 @@ import type { Context } from "../reading/context.ts";
 import { BASE_URL } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
 import { fault, readBaseUrl } from "../reading/reading.ts";
-import {
-  described,
-  flag,
-  map,
-  matching,
-  optional,
-  plainText,
-  text,
-  textLike,
-} from "../reading/shapes.ts";
+import { described, flag, map, matching, optional, plainText, text } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
+import { contact } from "./contact.ts";
 import { readFixedPath, type RouteKey } from "./route-key.ts";
 import type { RouteSettings } from "./routes.ts";
 
@@ -108,12 +100,7 @@ export const discovery = map({
   ),
   llms: optional(flag, "Serves /llms.txt: the priced routes in words, for language models.", false),
   contact: optional(
-    textLike(
-      /^(?:[^\s@/:]+@[^\s@/:]+|https?:\/\/[^\s@]+)$/,
-      "must be an email address or the URL of a page",
-      "api@example.com",
-      "https://example.com/contact",
-    ),
+    contact,
     "Whom to write to about what is sold, for /openapi.json: an email address or the URL of a page.",
   ),
   facilitator: optional(
@@ -132,14 +119,14 @@ function readPagePath(text: string): Result<string, Fault> {
 }
 
 export function resolveDiscovery(
-  { openapi, page, contact, facilitator, ...flags }: z.output<typeof discovery>,
+  { openapi, page, contact: written, facilitator, ...flags }: z.output<typeof discovery>,
   context: Context,
 ): DiscoverySettings {
   return {
     ...flags,
     openapi: resolveOpenApi(openapi, context),
     page: page ?? null,
-    contact: contact ?? null,
+    contact: written ?? null,
     facilitator: facilitator ?? null,
   };
 }

@@ -84,6 +84,7 @@ describe("a configuration", () => {
         llms: false,
         facilitator: null,
       },
+      support: null,
       paywall: { page: true, brand: "" },
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
       logging: { level: "info", format: "json" },
@@ -179,6 +180,20 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     expect(parse(`${GATEWAY}${ROUTES}cors: true`).cors).toBe("any");
     const some = parse(`${GATEWAY}${ROUTES}cors: { origins: [https://a.example] }`);
     expect(some.cors).toEqual(["https://a.example"]);
+  });
+
+  test.each([
+    ["support: https://example.com/help?x=1#mail", "https://example.com/help?x=1#mail"],
+    ["support: help@example.com", "mailto:help@example.com"],
+    ["support: hälp@example.com", "mailto:h%C3%A4lp@example.com"],
+    ["support: 'https://example.com/<a>\"b'", "https://example.com/%3Ca%3E%22b"],
+    ["discovery: { contact: api@example.com }", "mailto:api@example.com"],
+    [
+      "discovery: { contact: api@example.com }\nsupport: https://example.com",
+      "https://example.com/",
+    ],
+  ])("tells where buyers are helped as a link: %s", (written, link) => {
+    expect(parse(`${GATEWAY}${written}\n${ROUTES}`).support).toBe(link);
   });
 
   test("may be only a facilitator, open to every payee", () => {

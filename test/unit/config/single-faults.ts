@@ -52,6 +52,7 @@ unmatched: deny
 store: sqlite:./data/coinslot.db
 logging: { level: info, format: json }
 cors: { origins: [https://app.example.com] }
+support: help@example.com
 `;
 
 /**
@@ -81,6 +82,9 @@ function planted(from: string, to: string, code: Problem["code"]): Planted {
 }
 
 export const FAULTS: readonly Planted[] = [
+  planted("help@example.com", "help at example.com", "bad-value"),
+  planted("help@example.com", "https://[", "bad-value"),
+  planted("help@example.com", `https://example.com/${"a".repeat(255)}`, "bad-value"),
   planted('":8402"', '":84020"', "bad-value"),
   planted('address: "127.0.0.1:8403"', 'adress: ":8403"', "unknown-key"),
   planted("https://api.example.com", "api.example.com", "bad-value"),
