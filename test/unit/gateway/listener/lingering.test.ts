@@ -40,7 +40,7 @@ async function sender(server: Server, head: readonly string[], from = "127.0.0.1
 }
 
 /** Pieces until the socket is closed, or so many bytes are written. */
-async function pour(socket: Socket, most = Infinity): Promise<number> {
+async function pour(socket: Socket, most: number): Promise<number> {
   const piece = Buffer.alloc(64 * 1024, "b");
   const closed = once(socket, "close").catch(() => undefined);
   let written = 0;
@@ -71,7 +71,7 @@ test.each([
 test("a body without an end is read to a bound", async () => {
   const { socket } = await sender(await open(), [`Content-Length: ${1024 * MIB}`]);
   socket.resume();
-  const written = await pour(socket);
+  const written = await pour(socket, 256 * MIB);
   expect(socket.destroyed).toBe(true);
   expect(written).toBeGreaterThan(60 * MIB);
   // What is on its way counts for whoever sends it.
