@@ -201,6 +201,7 @@ export class PublicSide {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
+      support: config.support,
       maxInFlight: placesOfEach(config.limits.inFlight, fronts),
       ...clientOptions(config, fronts),
     };

@@ -116,6 +116,7 @@ export class DryGateway {
         return publications.publish(asked);
       },
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
+      support: config.support,
       maxInFlight: placesOfEach(inFlight, 1),
       telemetry,
       ...clientOptions(config, 1),

@@ -161,6 +161,11 @@ function saidOf(status: number): string {
   return UPSTREAM_SAID[status] ?? "the upstream did not answer";
 }
 
+/** Where the seller can be asked, as a link; raw lines. */
+export function helpLines(support: string | null | undefined): readonly string[] {
+  return support == null ? [] : ["Link", `<${support}>; rel="help"`];
+}
+
 /** The CORS lines of an answer to that request: none when CORS is off or its origin is not allowed. */
 export function corsLines(
   allowed: CrossOrigin,
@@ -173,9 +178,13 @@ export function corsLines(
   return ["Access-Control-Allow-Origin", origin, ...EXPOSED, ...VARY_ORIGIN];
 }
 
+/** What a page needs of an answer beside what it costs: when to come again, what it got a part of, and where help is. */
+const EXPOSED_BESIDE = ["Retry-After", "ETag", "Content-Range", "Content-Disposition", "Link"];
 const EXPOSED = [
   "Access-Control-Expose-Headers",
-  [PAYMENT_REQUIRED_HEADER, ...Object.values(RECEIPT_HEADERS).toReversed()].join(", "),
+  [PAYMENT_REQUIRED_HEADER, ...Object.values(RECEIPT_HEADERS).toReversed(), ...EXPOSED_BESIDE].join(
+    ", ",
+  ),
 ];
 /** The header of the extension by which a buyer says who he is. */
 const SIGN_IN = "SIGN-IN-WITH-X";

@@ -7,11 +7,12 @@ import type { Passage } from "./upstream/passage.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { LATE_ANSWER, type Answer } from "./answers.ts";
+import { corsLines, LATE_ANSWER, type Answer, type CrossOrigin } from "./answers.ts";
 import type { AnswerWatch, AnswerReaderState } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
+import { addMissing } from "./message/field-lines.ts";
 import { notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
 import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
@@ -92,6 +93,14 @@ export class VisitIds {
 export interface VisitorGround {
   readonly ids: VisitIds;
   readonly answers: AnswerWatch;
+  readonly told: AlwaysTold;
+}
+
+/** What answers of the gateway's own tell, whatever they are about. */
+export interface AlwaysTold {
+  readonly cors: CrossOrigin;
+  /** Raw lines of those that ask for money or tell of a fault of ours: where help is. */
+  readonly help: readonly string[];
 }
 
 export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderState {
@@ -104,6 +113,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   answerStalledMs = 0;
   readonly #response: InboundResponse;
   readonly #expectsContinue: boolean;
+  readonly #told: AlwaysTold;
   readonly #answers: AnswerWatch;
   #isWaitedFor = false;
   #late = (): Answer => LATE_ANSWER;
@@ -113,10 +123,11 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   constructor(
     request: InboundRequest,
     response: InboundResponse,
-    { ids, answers }: VisitorGround,
+    { ids, answers, told }: VisitorGround,
     expectsContinue: boolean,
   ) {
     this.#ids = ids;
+    this.#told = told;
     this.#visit = ids.next();
     this.request = request;
     this.#response = response;
@@ -137,6 +148,9 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       return;
     }
     const head = headOf(answer, this.id);
+    const { cors, help } = this.#told;
+    if (cors !== "off" && status >= 400) addMissing(head, corsLines(cors, this.request));
+    if (status === 402 || status >= 500) head.push(...help);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
     if (head.includes("Connection")) notesOf(this.request.socket).isEnding = true;

@@ -6,7 +6,7 @@ import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin } from "../time/time.ts";
-import type { CrossOrigin } from "./answers.ts";
+import { helpLines, type CrossOrigin } from "./answers.ts";
 import { Challenge } from "./challenge.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
@@ -25,6 +25,8 @@ export interface GatewaySettings {
   readonly snapshot: Snapshot;
   readonly publish: Publisher;
   readonly cors: CrossOrigin;
+  /** Where buyers are helped, as a link; null or none: nowhere. */
+  readonly support?: string | null;
   /** Requests that are forwarded or pay at the same time; of them an address has as many as are free, else 503. */
   readonly maxInFlight: number;
   /** Peers that say who their clients are. */
@@ -145,8 +147,9 @@ export class Work {
   }
 
   #generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
-    const { bodyLimits, answerLimits } = settings;
-    const ground = { ids: this.ids, answers: new AnswerWatch(answerLimits) };
+    const { bodyLimits, answerLimits, cors, support } = settings;
+    const told = { cors, help: helpLines(support) };
+    const ground = { ids: this.ids, answers: new AnswerWatch(answerLimits), told };
     return {
       settings,
       challenge,

@@ -3,6 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 const LINES = "src/gateway/message/field-lines.ts";
 const ROOM = "src/gateway/room.ts";
+const LINGERING = "src/gateway/listener/lingering.ts";
 const ASKING = "src/gateway/challenge.ts";
 
 export const LIMIT_MUTANTS: readonly Mutant[] = [
@@ -56,6 +57,30 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     find: `this.#open.size < this.#most ? 0 : this.#makeRoom(connection.network)`,
     put: `0`,
     topics: ["places"],
+  },
+  {
+    name: "closes on what a client still sends",
+    cites: "H13",
+    file: "src/gateway/listener/answers-in-turn.ts",
+    find: `if (hasRequestBody(request)) lingering.await(request, response);`,
+    put: ``,
+    unit: "test/unit/gateway/listener/lingering.test.ts",
+  },
+  {
+    name: "reads on without an end what nobody wants",
+    cites: "H13",
+    file: LINGERING,
+    find: `if (socket.bytesRead - bytesRead > MOST_BYTES) socket.destroy();`,
+    put: ``,
+    unit: "test/unit/gateway/listener/lingering.test.ts",
+  },
+  {
+    name: "lets whoever sends on keep others from it",
+    cites: "H13",
+    file: LINGERING,
+    find: `if (this.#sweep.size >= MOST) this.#makeRoom();`,
+    put: ``,
+    unit: "test/unit/gateway/listener/lingering.test.ts",
   },
   {
     name: "queues whatever nobody takes",

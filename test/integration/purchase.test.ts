@@ -310,7 +310,7 @@ describe("the 402", () => {
     expect(response.status).toBe(402);
     expect(response.headers.get("Cache-Control")).toBe("no-store");
     expect(response.headers.get("Access-Control-Expose-Headers")).toBe(
-      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE",
+      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link",
     );
     expect(await response.json()).toMatchObject({
       x402Version: 1,

@@ -116,7 +116,7 @@ describe("what is asked for", () => {
     });
     expect(validateDiscoveryExtension(quoted.extensions.bazaar)).toEqual({ valid: true });
     expect(dual.headers.get("Access-Control-Expose-Headers")).toBe(
-      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE",
+      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link",
     );
     expect(dual.headers.get("Cache-Control")).toBe("no-store");
   });

@@ -118,7 +118,7 @@ export class House implements AsyncDisposable {
 }
 
 /** The listener's certificate and key, as files. */
-async function writeIdentity(folder: string): Promise<void> {
+export async function writeIdentity(folder: string): Promise<void> {
   await writeFile(join(folder, "tls.crt"), certificate);
   await writeFile(join(folder, "tls.key"), privateKey);
 }

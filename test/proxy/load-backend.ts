@@ -2,7 +2,8 @@
  * A backend under load, as a process of its own. By path: `/small` answers 1 KiB; `/hang` never answers;
  * `/large` sends 1 GiB as fast as it is taken; `/race` is `/small` on a connection that is closed a moment
  * later, which is when the gateway is about to use it again; `/events`, priced or not, sends one event that
- * tells when it was sent.
+ * tells when it was sent; `/upload`, priced or not, tells how many bytes
+ * came, once they have.
  */
 import { createServer, type Socket } from "node:net";
 
@@ -32,6 +33,8 @@ function random(): number {
 const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
   let rest = Buffer.alloc(0);
   let body = 0;
+  /** Bytes of the upload that comes. */
+  let uploading: number | null = null;
   let hasEnded = false;
   const close = (): void => void (random() > 0.5 ? socket.resetAndDestroy() : socket.end());
   let answered = 0;
@@ -54,6 +57,10 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => 
       socket.write(`${event.length.toString(16)}\r\n${event}\r\n`);
       return;
     }
+    if (path.endsWith("/upload")) {
+      uploading = body;
+      return;
+    }
     socket.write(SMALL);
     if (!path.startsWith("/race") || random() * CLOSES_ONE_IN > 1) return;
     hasEnded = true;
@@ -72,6 +79,11 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => 
       const taken = Math.min(body, rest.length);
       body -= taken;
       rest = rest.subarray(taken);
+      if (body === 0 && uploading !== null) {
+        const told = JSON.stringify({ bytes: uploading });
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${told.length}\r\n\r\n${told}`);
+        uploading = null;
+      }
       const end = rest.indexOf("\r\n\r\n");
       if (body > 0 || end === -1) return;
       const head = rest.toString("latin1", 0, end);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
 import type { Look, Order } from "./gateway-process.ts";
-import { houseYaml } from "./house.ts";
+import { houseYaml, writeIdentity, type HouseOptions } from "./house.ts";
 import { get, leave, load, readSlowly } from "./load.ts";
 import { sayYes } from "./purse.ts";
 
@@ -45,16 +45,17 @@ export class Proving implements AsyncDisposable {
     this.#closing = parts.closing;
   }
 
-  static async start(): Promise<Proving> {
+  static async start(options: HouseOptions = {}): Promise<Proving> {
     await using closing = new AsyncDisposableStack();
     const folder = await mkdtemp(join(tmpdir(), "coinslot-proof-"));
     closing.defer(() => rm(folder, { recursive: true, force: true }));
+    await writeIdentity(folder);
     const facilitator = closing.use(await startScriptedFacilitator(sayYes));
     const backend = closing.adopt(child("load-backend.ts"), end);
     const backendPort = Number(await told(backend));
     const gateway = closing.adopt(child("gateway-process.ts"), end);
     const places = { folder, facilitator: facilitator.url, ports: [backendPort] };
-    const order: Order = { kind: "start", yaml: houseYaml({}, places) };
+    const order: Order = { kind: "start", yaml: houseYaml(options, places) };
     const { port } = await ask(gateway, order);
     return new Proving({ port, backendPort, gateway, backend, closing: closing.move() });
   }

@@ -5,8 +5,10 @@ import type { HttpServer } from "./http-server.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { notesOf } from "../message/inbound.ts";
+import { hasRequestBody } from "../message/request-body.ts";
 import { asksForWebSocket } from "../upstream/upgrade-engine.ts";
 import type { ConnectionTable } from "./connection-table.ts";
+import { Lingering } from "./lingering.ts";
 
 /**
  * Answers that are owed on one connection: the last of them ends it, and what was sent behind its request is for the
@@ -36,15 +38,19 @@ export function answerInTurn(
 ): void {
   server.on("connection", beginOwing);
   server.on("secureConnection", beginOwing);
-  server.on("request", inTurn(serve, connections));
-  server.on("checkExpectation", inTurn(serve, connections));
-  if (serveContinue !== undefined) server.on("checkContinue", inTurn(serveContinue, connections));
+  const told = { ...connections, lingering: new Lingering(server) };
+  server.on("request", inTurn(serve, told));
+  server.on("checkExpectation", inTurn(serve, told));
+  if (serveContinue !== undefined) server.on("checkContinue", inTurn(serveContinue, told));
   server.on("timeout", onTimeout);
   server.on("clientError", answerUnreadable);
 }
 
 /** Nothing is read behind the last answer of a connection. */
-function inTurn(handle: Handler, { table, old }: Connections): Handler {
+function inTurn(
+  handle: Handler,
+  { table, old, lingering }: Connections & { readonly lingering: Lingering },
+): Handler {
   return (request, response) => {
     const { socket, headers } = request;
     const connection = table.of(socket);
@@ -62,6 +68,7 @@ function inTurn(handle: Handler, { table, old }: Connections): Handler {
       const isWaiting = response.socket === null && !response.writableFinished;
       if (isWaiting) response.once("socket", () => socket.destroy());
     });
+    if (hasRequestBody(request)) lingering.await(request, response);
     // Node drops what came with an upgrade that is not taken: whatever comes next may be half a request.
     if (headers.upgrade !== undefined && /\bupgrade\b/i.test(headers.connection ?? "")) {
       endWith(response, socket);

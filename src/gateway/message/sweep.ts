@@ -27,6 +27,10 @@ export class Sweep<Item extends Bagged> {
     return this.#items.size;
   }
 
+  get all(): readonly Item[] {
+    return this.#items.all();
+  }
+
   get now(): number {
     return this.#clock();
   }

@@ -5,6 +5,7 @@ import { addressWord, bytesWords, uintWord, WORD } from "./abi.ts";
 
 export interface Token {
   readonly asset: EvmAsset;
+  readonly chainId: number;
   /** Lower case, for comparing. */
   readonly address: string;
   /** 32 bytes; what `DOMAIN_SEPARATOR()` answers on the right chain. */
@@ -51,6 +52,7 @@ export function createToken(asset: EvmAsset, chainId: number): Token {
   const parts = [DOMAIN_TYPE_HASH, hashText(name), hashText(version), words];
   return {
     asset,
+    chainId,
     address: asset.address.toLowerCase(),
     domainSeparator: keccak256(Buffer.concat(parts)),
   };

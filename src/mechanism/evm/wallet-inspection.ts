@@ -10,6 +10,7 @@ import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import type { Drafting } from "./drafting.ts";
 import { inspectWallet, type EvmJudged } from "./inspection.ts";
+import { nearMissOf } from "./near-miss.ts";
 import { hasCode } from "./probe.ts";
 
 /** Whether payers with code are served. */
@@ -44,6 +45,14 @@ const DELEGATED_DENIED = refuse(
   "invalid_exact_evm_payload_signature",
   "the payer's address has code (EIP-7702), and smart wallets are not served here",
 );
+
+/** With what it was signed for, where that is known: what an address without code has signed is its key's. */
+function notThePayers(authorization: EvmCheckedAuthorization): Result<never, Refusal> {
+  const said = nearMissOf(authorization);
+  if (said === undefined) return NOT_THE_PAYERS;
+  const { code, detail } = NOT_THE_PAYERS.error;
+  return refuse(code, `${detail} for this payment: ${said}`);
+}
 
 export class WalletInspection {
   readonly #at: WalletInspectionOptions;
@@ -85,7 +94,7 @@ export class WalletInspection {
     // Whether a refusal comes before the signature in the order of the wire.
     if (!judged.ok && judged.error.code === "invalid_payment_requirements") return judged;
     // Not a contract: nobody but the token's own recovery could accept it, and that will not.
-    if (signature === "silent") return NOT_THE_PAYERS;
+    if (signature === "silent") return notThePayers(authorization);
     if (judged.ok) {
       const rehearsed = await this.#rehearse(rpc, authorization, signal);
       return rehearsed.ok ? judged : rehearsed;
