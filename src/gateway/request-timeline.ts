@@ -1,4 +1,5 @@
 /** What the operator's page is told of a request to a priced route: who asks for what, with which payment. */
+import { notesOf } from "./message/inbound.ts";
 import type { AskedPrice, PresentedPayment, RequestEnd } from "../telemetry/timeline.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { isEvmPayload, payerOf } from "../x402/payment-key.ts";
@@ -34,17 +35,10 @@ export function beginEntry(
   });
 }
 
-/** The first request of each connection, which names it. */
-const firsts = new WeakMap<object, string>();
-
 /** Null where it may carry the requests of several buyers. */
 function connectionOf({ id, request }: Visitor, { isDirect }: Client): string | null {
   if (!isDirect) return null;
-  const connection = request.socket.beneath ?? request.socket;
-  const known = firsts.get(connection);
-  if (known !== undefined) return known;
-  firsts.set(connection, id);
-  return id;
+  return (notesOf(request.socket.beneath ?? request.socket).firstRequest ??= id);
 }
 
 /** The client is told that its payment is not taken, or that there was none. */

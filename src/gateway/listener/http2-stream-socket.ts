@@ -7,7 +7,7 @@ import { notesOf, type InboundSocket } from "../message/inbound.ts";
 
 export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;
-  readonly beneath: object;
+  readonly beneath: InboundSocket;
   /** Bytes of the body; counted by the request. */
   bytesRead = 0;
   /** Bytes of the answer's body that were written; counted by the response. */
@@ -22,7 +22,7 @@ export class Http2StreamSocket implements InboundSocket {
     {
       socket,
       remoteAddress,
-    }: { readonly socket: object; readonly remoteAddress: string | undefined },
+    }: { readonly socket: InboundSocket; readonly remoteAddress: string | undefined },
   ) {
     this.#stream = stream;
     this.beneath = socket;

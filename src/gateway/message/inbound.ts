@@ -18,6 +18,8 @@ export class ConnectionNotes {
   isEnding = false;
   /** It ends behind what it is owed: node tells of what it cannot read with each piece of it. */
   isEndingBehind = false;
+  /** The request by which the operator's page tells it from others; null: none of it was shown there. */
+  firstRequest: string | null = null;
   /** It was given up because its client took nothing of an answer: it is not one that has left. */
   isUnread = false;
   /** It has switched, and its backend is there. */
@@ -57,7 +59,7 @@ export interface InboundSocket {
   /** There, and true, only on a TLS connection. */
   readonly encrypted?: boolean;
   /** Of a stream of HTTP/2: the socket of its connection. */
-  readonly beneath?: object;
+  readonly beneath?: InboundSocket;
   readonly destroyed: boolean;
   /** Bytes received: it grows while a body comes, whoever reads it. */
   readonly bytesRead: number;

@@ -1,7 +1,7 @@
 /** A paid request ends in the goods: behind a redirect, after a cut, by its head first, and never for wrong input. */
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
 import { MAX_STORED_BODY_BYTES } from "../../../src/ledger/ledger.ts";
 import { VERSIONS } from "../../support/buyer.ts";
@@ -325,10 +325,9 @@ describe("a download", () => {
       sent: false,
       retriable: true,
     } as const;
-    const { refusal: usual } = engine;
-    engine.refusal = () => refusal;
+    const away = vi.spyOn(engine, "refusal").mockReturnValueOnce(refusal);
     expect(await buy(shop)).toMatchObject({ status: 503 });
-    engine.refusal = usual;
+    expect(away).toHaveBeenCalledTimes(2);
     expect(await buy(shop)).toMatchObject({ status: 200 });
   });
 });
