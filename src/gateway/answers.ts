@@ -131,6 +131,11 @@ export function unservableAnswer({ status, reason }: Unanswered, cors: readonly 
   return errorAnswer(status, `${said}; no payment was taken for this request`, lines);
 }
 
+/** What was paid for is to be had at another target of ours, to which the backend had led. */
+export function ledAnswer(target: string, lines: readonly string[]): Answer {
+  return { status: 307, lines: [...lines, "Location", target], body: null };
+}
+
 /** The request lacks what its route declares, so no payment was taken. */
 export function unfitAnswer({ faults }: Unfit, cors: readonly string[]): Answer {
   const error = `${faults.join("; ")}; no payment was taken for this request`;

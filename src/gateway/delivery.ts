@@ -263,7 +263,8 @@ class SoldAnswer {
   left(status: number | null, sent: boolean): BrokenDelivery {
     if (status === null || !this.isGoods(status)) return { sent, served: null };
     if (this.#ledTo !== null) {
-      return { sent, served: null, uncounted: MAX_UNCOUNTED, ledTo: this.#ledTo };
+      const led = { from: this.#visit.decision.target, to: this.#ledTo };
+      return { sent, served: null, uncounted: MAX_UNCOUNTED, led };
     }
     if (this.#isLook) return { sent, served: null, uncounted: MAX_UNCOUNTED };
     const { decision } = this.#visit;

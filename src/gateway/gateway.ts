@@ -11,6 +11,7 @@
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> limited -----> answer 429
  *                                                       -> unfit -------> answer 400
+ *                                                       -> led ---------> answer 307
  *                                                       -> unservable --> answer 503 | 413
  *                                                       -> abandoned
  *                                                       -> replayed ----> the kept answer again
@@ -30,7 +31,9 @@ import {
   corsLines,
   crowdedAnswer,
   errorAnswer,
+  ledAnswer,
   limitedAnswer,
+  settlementLines,
   unfitAnswer,
   unservableAnswer,
   upstreamAnswer,
@@ -40,7 +43,12 @@ import { acceptable, nameOf } from "./challenge.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
-import type { FreeDecision, PresentedDecision, PricedDecision } from "./decision.ts";
+import {
+  versionOf,
+  type FreeDecision,
+  type PresentedDecision,
+  type PricedDecision,
+} from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
 import { deliver, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
@@ -259,6 +267,14 @@ export class Gateway {
       case "unavailable":
       case "unknown":
         return this.#refuse(visit, readRefusal(outcome, lines, decision));
+      case "led": {
+        const receipt = settlementLines(
+          { success: true, ...outcome.settlement },
+          versionOf(decision),
+        );
+        const answer = ledAnswer(outcome.target, [...lines, ...receipt]);
+        return endWith(visitor, { answer, outcome: "replayed", meter });
+      }
       case "unfit": {
         const answer = unfitAnswer(outcome, lines);
         return endWith(visitor, { answer, outcome: "refused", meter });

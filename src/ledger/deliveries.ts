@@ -73,7 +73,7 @@ export function deliverAll(
 export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
   if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
-  const { sent, uncounted = 0, ledTo = row.ledTo } = broken;
+  const { sent, uncounted = 0, led } = broken;
   const isUncounted = sent && row.repeats < uncounted;
   const next = {
     ...after(row),
@@ -82,14 +82,15 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     attempts: sent && !isUncounted ? row.attempts : row.attempts - 1,
     repeats: isUncounted ? row.repeats + 1 : row.repeats,
     servedTarget: row.servedTarget ?? broken.served,
-    ledTo,
+    ...(led !== undefined && { target: led.from, ledTo: led.to }),
   } as const;
-  return { outcome: undefined, next, note: undeliveredNote(broken) };
+  const note = undeliveredNote(broken);
+  return { outcome: undefined, next, note: isUncounted ? `${note}; it does not count` : note };
 }
 
-function undeliveredNote({ sent, served, uncounted = 0, ledTo }: BrokenDelivery): string {
+function undeliveredNote({ sent, served, uncounted = 0, led }: BrokenDelivery): string {
   if (!sent) return "nothing was sent";
-  if (ledTo !== undefined) return `led on to ${ledTo}`;
+  if (led !== undefined) return `led on to ${led.to}`;
   return uncounted > 0 && served === null ? "its head alone was asked for" : "delivery broke";
 }
 

@@ -45,6 +45,7 @@ import {
   isRepeatable,
   isReplayable,
   isSignable,
+  ledFrom,
   mayCollect,
   takenOver,
 } from "./payment-judgement.ts";
@@ -223,11 +224,14 @@ function foreign(row: PaymentRow, terms: ClaimTerms): ClaimOutcome {
 }
 
 function sold(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {
-  const isKept = isReplayable(row, nowMs) && row.servedTarget === terms.target;
-  const isAgain = isKept || isRepeatable(row, terms, nowMs);
+  const isServed = row.servedTarget === terms.target;
+  const at = isServed ? null : ledFrom(row, terms);
+  const isKept = isReplayable(row, nowMs) && (isServed || at !== null);
+  const isAgain = isKept || isRepeatable(row, { target: at ?? terms.target }, nowMs);
   if (isAgain && mayCollect(row, terms)) {
     const { idempotencyKey } = termsOf(row);
-    return { kind: "sold", isKept, settlement: settlementOf(row), idempotencyKey };
+    const found = { isKept, ...(at !== null && { at }) };
+    return { kind: "sold", ...found, settlement: settlementOf(row), idempotencyKey };
   }
   return isAgain && row.isLeft ? { kind: "withheld" } : spent(row);
 }

@@ -17,14 +17,22 @@ export function isReplayable({ replays, replayUntilMs }: PaymentRow, nowMs: numb
   return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
 }
 
-/** Whether its sold answer may be fetched again for a request: for what it was delivered for, or what led there. */
+/** Whether its sold answer may be fetched again. */
 export function isRepeatable(
-  { repeatUntilMs, servedTarget, target, ledTo }: PaymentRow,
+  { repeatUntilMs, servedTarget }: PaymentRow,
   asked: Pick<ClaimTerms, "target">,
   nowMs: number,
 ): boolean {
-  const isSame = servedTarget === asked.target || (ledTo !== null && target === asked.target);
-  return isSame && repeatUntilMs !== null && nowMs < repeatUntilMs;
+  return servedTarget === asked.target && repeatUntilMs !== null && nowMs < repeatUntilMs;
+}
+
+/** The target to which the backend has led from that one, and that was served; null: it is another one. */
+export function ledFrom(
+  { target, ledTo, servedTarget }: PaymentRow,
+  asked: Pick<ClaimTerms, "target">,
+): string | null {
+  const isThere = ledTo !== null && ledTo.slice(ledTo.indexOf(" ") + 1) === servedTarget;
+  return isThere && target === asked.target ? servedTarget : null;
 }
 
 /** Whether it is for such a request: for its own, or for that to which the backend has led its buyer. */

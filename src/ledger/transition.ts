@@ -108,11 +108,12 @@ export type ClaimOutcome =
     }
   /**
    * Delivered for this target, and to be had again: `isKept`: the transition `replay` may give the answer; else, or
-   * where that does not, `repeat` may let it be fetched again.
+   * where that does not, `repeat` may let it be fetched again. `at`: under another target, to which this one has led.
    */
   | {
       readonly kind: "sold";
       readonly isKept: boolean;
+      readonly at?: string;
       readonly settlement: SettledPayment;
       /** As of `settled`. */
       readonly idempotencyKey: string;
@@ -161,8 +162,11 @@ export interface BrokenDelivery {
    * could not take whole) do not count, all together. Default: none, this one counts.
    */
   readonly uncounted?: number;
-  /** `METHOD target` to which the backend has led the buyer: the payment is for that, too, and no more for another. */
-  readonly ledTo?: string;
+  /**
+   * From which target of the payment's own path the backend has led the buyer to `METHOD target`: the payment is for
+   * both, and whoever comes back to the first when it is delivered is led on again.
+   */
+  readonly led?: { readonly from: string; readonly to: string };
 }
 
 /** For how long a sold answer may be fetched again, milliseconds from now, and the target that it was sold for. */

@@ -113,6 +113,7 @@ function readClaim(value: unknown): ClaimOutcome {
       break;
     case "sold":
       check(typeof fields["isKept"] === "boolean");
+      if (fields["at"] !== undefined) text(fields["at"]);
       settlement(fields["settlement"]);
       text(fields["idempotencyKey"]);
       break;

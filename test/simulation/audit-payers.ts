@@ -15,7 +15,7 @@ export const HEARD_MS = 30_000;
 const SOON_MS = 1_000;
 /** What the history says when nobody waits for a payment any more, and when somebody does again. */
 const LEFT =
-  /no request waits|delivery broke|nothing was sent|died with the process|answer is kept/;
+  /no request waits|delivery broke|led on|nothing was sent|died with the process|answer is kept/;
 const HELD = /taken over by another request|^attempt /;
 
 export function judgePayers(world: World): void {
@@ -41,7 +41,7 @@ function attemptsOf({ events }: KeptPayment): number {
   for (const { note } of events) {
     if (note.startsWith("attempt 1 of ")) attempts = 1;
     else if (note.startsWith("attempt ")) attempts += 1;
-    else if (/nothing was sent|died with the process/.test(note)) attempts -= 1;
+    else if (/nothing was sent|died with the process|does not count/.test(note)) attempts -= 1;
   }
   return attempts;
 }

@@ -1,7 +1,7 @@
 /** The buyers, and those who meddle: copies, impatience, other wishes, forgeries, payers who take back. */
 import type { Answer } from "./front.ts";
 import type { Purchase } from "./journal.ts";
-import { forge, NETWORK, payerNamed, PRICE, type SimulatedPayment } from "./payments.ts";
+import { forge, LED_PATH, NETWORK, payerNamed, PRICE, type SimulatedPayment } from "./payments.ts";
 import type { World } from "./world.ts";
 
 const PATH = "/weather";
@@ -70,12 +70,16 @@ async function send(world: World, purchase: Purchase, payment: SimulatedPayment)
   const { profile, random, time } = world;
   let answer: Answer = { status: "lost" };
   let query = random.chance(profile.greed) ? `?day=${random.between(1, 2)}` : "";
+  let led: string | undefined;
   for (let count = 0; count < TRIES && world.isOpen; count += 1) {
-    const path = random.chance(profile.greed * 0.1) ? OTHER_PATH : PATH;
-    const target = `${path}${query}`;
+    const isAside = random.chance(profile.greed * 0.1);
+    const path = isAside ? OTHER_PATH : led === undefined ? PATH : LED_PATH;
+    const target = isAside || led === undefined ? `${path}${query}` : led;
     purchase.targets.add(target);
     answer = await world.send({ payment, path, target, client: HOME }, patience(world));
     if (answer.status === 402 || answer.status === 409) return answer;
+    led = answer.target;
+    if (led !== undefined) continue;
     if (answer.status === 200) {
       purchase.isServed = true;
       await wantMore(world, purchase, payment, query);

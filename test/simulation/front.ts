@@ -10,7 +10,7 @@ import { type Time, waitWithin } from "../../src/time/time.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Boundary } from "./faults.ts";
 import type { Journal } from "./journal.ts";
-import type { SimulatedPayment } from "./payments.ts";
+import { LED_PATH, type SimulatedPayment } from "./payments.ts";
 import type { Random } from "./random.ts";
 import { THIEF } from "./thief.ts";
 import type { Life } from "./virtual-time.ts";
@@ -31,8 +31,10 @@ export interface Asked {
 
 /** `lost`: no answer came; the connection broke or the buyer left. */
 export interface Answer {
-  readonly status: 200 | 402 | 404 | 409 | 500 | 502 | 503 | "lost";
+  readonly status: 200 | 302 | 402 | 404 | 409 | 500 | 502 | 503 | "lost";
   readonly code?: string;
+  /** Of 302: the query that was asked for, now at {@link LED_PATH}. */
+  readonly target?: string;
 }
 
 /** What the upstream does at the moment. */
@@ -43,6 +45,10 @@ export interface UpstreamMood {
   /** How likely an answer is too large to be kept, and its buyer leaves in its middle. */
   large: number;
   leaving: number;
+  /** How likely it leads on to {@link LED_PATH}. */
+  leading: number;
+  /** How often what was sold may be fetched again. */
+  readonly repeats: number;
 }
 
 export interface PublicSideOptions {
@@ -56,6 +62,10 @@ export interface PublicSideOptions {
   readonly time: Time;
 }
 
+/** For how long what was sold may be fetched again, milliseconds. */
+const AGAIN_MS = 60_000;
+/** As of the gateway: attempts of one payment that do not count, since they led on. */
+const MAX_UNCOUNTED = 10;
 const BODY_HASH = hash("sha256", "");
 const KEPT = {
   bodyHash: BODY_HASH,
@@ -94,6 +104,7 @@ export class Front {
       onGone,
       onReset: () => undefined,
       refusal: () => null,
+      repeats: this.#options.mood.repeats,
       readBodyHash: async () => BODY_HASH,
     });
     switch (admission.kind) {
@@ -105,6 +116,9 @@ export class Front {
         journal.replayed(sold, target);
         return await this.#giveKept(asked, sold, admission.collected);
       }
+      case "led":
+        give({ status: 302, target: admission.target });
+        return;
       case "refused": {
         const { code } = admission.refusal;
         if (journal.isGenuine(payment))
@@ -161,9 +175,10 @@ export class Front {
   async #deliver(asked: Asked, paid: Paid): Promise<void> {
     let isSent = false;
     try {
-      const status = await this.#ask(asked, () => {
+      const status = await this.#ask(asked, paid.isRepeat, () => {
         isSent = true;
       });
+      if (status === 302) return await this.#lead(asked, paid);
       if (status !== 200) return await this.#refuse(asked, paid, { status, isSent: true });
       await this.#give(asked, paid);
     } catch (cause) {
@@ -184,6 +199,17 @@ export class Front {
     await stored;
   }
 
+  /** Stored before the buyer can follow. */
+  async #lead({ target, give }: Asked, paid: Paid): Promise<void> {
+    const led = target.replace(/^[^?]*/, LED_PATH);
+    const to = { from: target, to: `GET ${led}` };
+    const attempt = { sent: true, served: null, uncounted: MAX_UNCOUNTED, led: to };
+    const stored = paid.undelivered(attempt);
+    await waitWithin(stored, this.#options.time.timeout(RECORDED_WITHIN_MS), undefined);
+    give({ status: 302, target: led });
+    await stored;
+  }
+
   /** A good answer has come. */
   async #give({ payment, target, client, give }: Asked, paid: Paid): Promise<void> {
     const { journal, random, mood, life } = this.#options;
@@ -194,12 +220,19 @@ export class Front {
     if (isGiven && client !== THIEF) journal.had(payment);
     const isOut = isGiven || isLarge;
     const given = isOut ? journal.delivered(payment, target, life) : undefined;
-    if (isLarge && !isGiven) await paid.undelivered({ sent: true, served: target });
-    else await paid.delivered(isLarge ? undefined : { ...KEPT, isUncollected: !isGiven });
+    const { repeats } = mood;
+    if (isLarge && !isGiven)
+      await paid.undelivered({ sent: true, served: target, uncounted: repeats });
+    else if (isLarge) await paid.delivered(undefined, repeats > 0 ? AGAIN_MS : undefined);
+    else await paid.delivered({ ...KEPT, isUncollected: !isGiven });
     if (given !== undefined) journal.recorded(payment, given);
   }
 
-  #ask({ payment, target }: Asked, onSent: () => void): Promise<200 | 404 | 502> {
+  #ask(
+    { payment, target }: Asked,
+    isRepeat: boolean,
+    onSent: () => void,
+  ): Promise<200 | 302 | 404 | 502> {
     const { boundary, life, journal, random, mood } = this.#options;
     return boundary.cross(life, {
       name: "upstream",
@@ -208,9 +241,11 @@ export class Front {
       fault: () => new UpstreamFault("the upstream did not answer"),
       effect: () => {
         if (life.isAlive) onSent();
-        journal.executed(payment, target, life);
+        journal.executed(payment, target, life, { isRepeat, repeats: mood.repeats });
         if (random.chance(mood.refusing)) return 404;
-        return random.chance(mood.failing) ? 502 : 200;
+        if (random.chance(mood.failing)) return 502;
+        const isLed = mood.leading > 0 && !isRepeat && !target.startsWith(LED_PATH);
+        return isLed && random.chance(mood.leading) ? 302 : 200;
       },
     });
   }

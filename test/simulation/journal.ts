@@ -31,6 +31,9 @@ const UNSTORED_MS = 250 + 20;
 /** What the history says of steps that no crash may undo. */
 const DURABLE = /^attempt \d|^signed in /;
 
+/** What it says of what does not count as an attempt; there are limits of their own to them. */
+const UNCOUNTED = /^led on to |^fetched again/;
+
 /** What the history says of an attempt that was cut so. */
 const CUT = "died with the process";
 
@@ -227,21 +230,32 @@ export class Journal {
     return this.#deletions.get(key) ?? 0;
   }
 
-  executed({ key }: SimulatedPayment, target: string, life: Life): void {
+  executed(
+    { key }: SimulatedPayment,
+    target: string,
+    life: Life,
+    { isRepeat, repeats }: { readonly isRepeat: boolean; readonly repeats: number },
+  ): void {
     const count = (this.executions.get(key) ?? 0) + 1;
     this.executions.set(key, count);
     this.#trace(`upstream: ${nameOf(key)} for ${target}, execution ${count}`);
     const row = this.#store.payments.get(key)?.row;
     const { state = "(none)", binding, settledTransaction = null } = row ?? {};
     // What a dead life sent arrives late; by then others may have gone on.
-    const isDelivering = state === "DELIVERING" || this.#isOver(life);
+    const isSold = isRepeat && state === "DELIVERED";
+    const isDelivering = state === "DELIVERING" || isSold || this.#isOver(life);
+    if (isSold && (row?.repeats ?? 0) > repeats) {
+      this.violated("I2", `${nameOf(key)} was fetched again ${row?.repeats} times`);
+    }
+    if (isSold && row?.servedTarget !== target)
+      this.violated("I2", `${nameOf(key)} was sold for another target`);
     if (settledTransaction === null || !isDelivering) {
       this.violated("I1", `upstream asked while ${nameOf(key)} is ${state}`);
     }
-    if (binding !== `GET ${target.split("?", 1)[0]}`) {
+    if (binding !== `GET ${target.split("?", 1)[0]}` && row?.ledTo !== `GET ${target}`) {
       this.violated("I2", `${nameOf(key)} is for ${binding}, and bought ${target}`);
     }
-    if (count > this.#mostExecutions(key)) {
+    if (count > this.#mostExecutions(key, repeats)) {
       this.violated("I2", `${nameOf(key)} was executed ${count} times`);
     }
   }
@@ -309,10 +323,11 @@ export class Journal {
   }
 
   /** As often as its attempts were given again, and beside those that a death of ours has cut. */
-  #mostExecutions(key: PaymentKey): number {
+  #mostExecutions(key: PaymentKey, repeats: number): number {
     const { row, events = [] } = this.#store.payments.get(key) ?? {};
     const cuts = events.filter(({ note }) => note.includes(CUT)).length;
-    return MAX_DELIVERY_ATTEMPTS * (1 + (row?.renewals ?? 0)) + cuts;
+    const uncounted = events.filter(({ note }) => UNCOUNTED.test(note)).length + repeats;
+    return MAX_DELIVERY_ATTEMPTS * (1 + (row?.renewals ?? 0)) + cuts + uncounted;
   }
 
   /** What such a life begins may be unknown to the others, and taken up by them. */
@@ -338,7 +353,8 @@ export class Journal {
 
   /** A 402 for a payment that is paid. */
   #judgePaid({ payment: { key }, path, target, code, isThief }: Refused, row: PaymentRow): void {
-    const isWanted = row.binding === `GET ${path}` && isGoodFor(row, target);
+    const isIts = row.binding === `GET ${path}` || row.ledTo === `GET ${target}`;
+    const isWanted = isIts && isGoodFor(row, target);
     if (isWanted && row.state === "SETTLED" && row.attempts < MAX_DELIVERY_ATTEMPTS) {
       this.violated("I7", `402 ${code} for ${nameOf(key)}, which is paid and can be delivered`);
     }

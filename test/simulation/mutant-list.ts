@@ -70,7 +70,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: "if (row.binding !== terms.binding) return isOpen(row)",
+        find: "if (!isFor(row, terms)) return isOpen(row)",
         put: "if (row.binding === null) return isOpen(row)",
       },
     ],

@@ -5,6 +5,8 @@ import type { Authorization } from "./chain.ts";
 
 export const NETWORK = "base-sepolia";
 export const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+/** Where redirects lead. */
+export const LED_PATH = "/elsewhere";
 export const PRICE = 1000n;
 const FIRST_PAYER = 0xa0000;
 const ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

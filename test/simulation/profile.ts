@@ -35,6 +35,10 @@ export interface Profile {
   readonly large: number;
   /** How likely a buyer leaves in the middle of a large answer. */
   readonly leaving: number;
+  /** How likely the upstream's answer is a redirect to another path of ours. */
+  readonly leading: number;
+  /** How often a large answer may be fetched again. */
+  readonly repeats: number;
   /** How likely a buyer sends copies, is impatient, wants something else for the same payment. */
   readonly copying: number;
   readonly impatience: number;
@@ -95,6 +99,9 @@ export function profileOf(random: Random, mode: Mode): Profile {
     roaming: some(0.4, 1),
     poverty: some(0.3, 1),
     leavingBehind: some(0.3, 1),
+    // Last: what older seeds make of the others is as it was.
+    leading: some(0.5, 0.7),
+    repeats: random.chance(0.5) ? random.between(1, 4) : 0,
   };
 }
 
@@ -135,6 +142,8 @@ export const CALM: Profile = {
   upstreamFailing: 0,
   large: 0,
   leaving: 0,
+  leading: 0,
+  repeats: 0,
   copying: 0,
   impatience: 0,
   greed: 0,

@@ -3,7 +3,7 @@
  * his, to any life, for any target, at once and later, again and again.
  */
 import type { ChainTransaction } from "./chain.ts";
-import type { SimulatedPayment } from "./payments.ts";
+import { LED_PATH, type SimulatedPayment } from "./payments.ts";
 import type { World } from "./world.ts";
 
 /** Where the thief's requests come from. */
@@ -18,6 +18,8 @@ const FORGERIES = 4;
 /** Longest that he waits for an answer, milliseconds. */
 const PATIENCE_MS = 40_000;
 const TARGETS = ["/weather", "/weather?day=1", "/weather?day=3", "/stocks"] as const;
+/** Beside these, where redirects lead. */
+const ALL_TARGETS = [...TARGETS, LED_PATH, `${LED_PATH}?day=1`] as const;
 
 export function startThief(world: World): void {
   const { chain, journal, profile, random } = world;
@@ -65,7 +67,9 @@ function showOnce(world: World, payment: SimulatedPayment, inMs: number, to?: st
 
 async function send(world: World, payment: SimulatedPayment, to?: string): Promise<void> {
   const { random } = world;
-  const target = random.chance(0.6) ? TARGETS[0] : random.pick(TARGETS);
+  const target = random.chance(0.6)
+    ? TARGETS[0]
+    : random.pick(world.profile.leading > 0 ? ALL_TARGETS : TARGETS);
   const path = target.replace(/\?.*/, "");
   const patienceMs = random.between(50, PATIENCE_MS);
   await world.send({ payment, path, target, client: THIEF }, patienceMs, to);

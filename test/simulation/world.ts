@@ -115,9 +115,10 @@ export class World {
     this.#stored = profile.accounts.length > 1 ? new MemoryWorldStore() : new SqliteWorldStore();
     this.journal = new Journal(this.store, this.time, tell);
     this.requirements = requirementsOf(profile.maxTimeoutSeconds);
-    const { staleBlocks, losing, lying, refusing, upstreamFailing, large, leaving } = profile;
+    const { staleBlocks, losing, lying } = profile;
     this.#nodeFaults = { staleBlocks, losing, lying };
-    this.#mood = { refusing, failing: upstreamFailing, large, leaving };
+    const { refusing, upstreamFailing, large, leaving, leading, repeats } = profile;
+    this.#mood = { refusing, failing: upstreamFailing, large, leaving, leading, repeats };
     this.#boundary = new Boundary({
       time: this.time,
       random: this.random.fork(),
@@ -416,7 +417,7 @@ export class World {
     this.chain.isCalm = true;
     this.chain.baseFee = 100;
     Object.assign(this.#nodeFaults, { staleBlocks: 0, losing: 0, lying: 0 });
-    Object.assign(this.#mood, { refusing: 0, failing: 0, leaving: 0 });
+    Object.assign(this.#mood, { refusing: 0, failing: 0, leaving: 0, leading: 0 });
   }
 }
 

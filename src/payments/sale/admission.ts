@@ -88,6 +88,8 @@ export type Admission =
       /** To be called once all of it was sent: until then it is owed. */
       readonly collected: () => Promise<void>;
     }
+  /** Sold before under another target, to which the backend had led from this one. */
+  | { readonly kind: "led"; readonly settlement: SettledPayment; readonly target: string }
   /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
@@ -165,7 +167,7 @@ export interface Deliverable {
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
 export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
-export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
+export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" | "led" }>;
 
 const WITHHELD = {
   kind: "owed",

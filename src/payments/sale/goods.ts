@@ -104,6 +104,8 @@ export class Goods {
     terms: ClaimTerms,
     sold: SoldClaim,
   ): Promise<Admission> {
+    const { settlement, at } = sold;
+    if (at !== undefined) return { kind: "led", settlement, target: at };
     try {
       const replayed = sold.isKept ? await this.#replay(key, presented, terms, sold) : USED;
       if (replayed !== USED) return replayed;

@@ -25,7 +25,12 @@ const AGAIN = { target: TARGET, forMs: FOR_MS };
 const FETCH = { target: TARGET, claimant: CLAIMANT, times: 3 };
 /** Where a redirect leads: another path with another query. */
 const LED = { binding: "GET /elsewhere", target: "/elsewhere?a=1" };
-const LED_ON = { sent: true, served: null, uncounted: 2, ledTo: "GET /elsewhere?a=1" } as const;
+const LED_ON = {
+  sent: true,
+  served: null,
+  uncounted: 2,
+  led: { from: TARGET, to: "GET /elsewhere?a=1" },
+} as const;
 
 export function describeAgain(open: OpenLedger): void {
   const place = eachTestIn(open);
@@ -144,22 +149,35 @@ export function describeAgain(open: OpenLedger): void {
     expect(await word(claim(ledger))).toBe("spent");
     expect(await word(claim(ledger, LED))).toBe("settled");
     // From then on another redirect leads nowhere.
-    await breakOff(ledger, { ...LED_ON, ledTo: "GET /third" });
+    await breakOff(ledger, { ...LED_ON, led: { from: LED.target, to: "GET /third" } });
     expect(await word(claim(ledger, { binding: "GET /third", target: "/third" }))).toBe("spent");
   });
 
-  it("is fetched again at both ends of a redirect", async () => {
+  it("leads on again from where it was led, once it is sold, and from nowhere else", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "settled");
     await breakOff(ledger, LED_ON);
     await ledger.step(key, { kind: "delivering" });
     await ledger.step(key, { kind: "delivered", again: { ...AGAIN, target: LED.target } });
-    expect(await word(claim(ledger, LED))).toBe("sold");
-    expect(await word(claim(ledger))).toBe("sold");
+    expect(await claim(ledger, LED)).not.toHaveProperty("at");
+    expect(await claim(ledger)).toMatchObject({ kind: "sold", at: LED.target });
     expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("spent");
-    for (const target of [LED.target, TARGET]) {
-      expect(await ledger.step(key, { kind: "repeat", asked: { ...FETCH, target } })).toBe(true);
-    }
+    expect(await word(claim(ledger, { claimant: "another client" }))).toBe("spent");
+    const fetch = (target: string): Promise<boolean> =>
+      ledger.step(key, { kind: "repeat", asked: { ...FETCH, target } });
+    expect(await fetch(TARGET)).toBe(false);
+    expect(await fetch(LED.target)).toBe(true);
+  });
+
+  it("leads nowhere where another target of its path was sold", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    await breakOff(ledger, LED_ON);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "delivered", again: { ...AGAIN, target: OTHER_TARGET } });
+    expect(await word(claim(ledger))).toBe("spent");
+    expect(await word(claim(ledger, LED))).toBe("spent");
+    expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("sold");
   });
 
   it("keeps its name where it was led", async () => {
