@@ -62,6 +62,11 @@ export class DeclaredInput {
     this.#body = new Fields(bodyFields, "body field", bodyType === "json" ? ofJson : ofText);
   }
 
+  /** What is declared and cannot be checked: `the query parameter days`. */
+  get unchecked(): readonly string[] {
+    return [this.#path, this.#query, this.#headers, this.#body].flatMap((part) => part.unchecked);
+  }
+
   /** Whether {@link bodyFaults} has to be asked, too. */
   readsBody({ method = "", headers }: Pick<InboundRequest, "method" | "headers">): boolean {
     if (this.#bodyType === null || !BODY_METHODS.has(method)) return false;
@@ -146,6 +151,12 @@ class Fields {
     return this.#required.length === 0;
   }
 
+  get unchecked(): readonly string[] {
+    return Object.entries(this.#properties)
+      .filter(([name, schema]) => hasForeignType(schema) || this.#validatorOf(name) === null)
+      .map(([name]) => `the ${this.#what} ${name}`);
+  }
+
   *faultsOf(values: Values): Generator<string> {
     for (const name of this.#required) {
       const value = Object.hasOwn(values, name) ? values[name] : undefined;
@@ -199,12 +210,19 @@ function schemaOf(declared: unknown): Values {
   if (typeof declared === "string") return JSON_TYPES.has(declared) ? { type: declared } : {};
   if (!isRecord(declared)) return {};
   const { required, type, $id: _, ...schema } = declared;
-  const types: readonly unknown[] = Array.isArray(type) ? type : [type];
   return {
     ...schema,
-    ...(types.every((each) => JSON_TYPES.has(each)) && { type }),
+    ...(type !== undefined && { type }),
     ...(Array.isArray(required) && { required }),
   };
+}
+
+/** A type that JSON does not have, as descriptions for people name them. */
+function hasForeignType(schema: unknown): boolean {
+  if (!isRecord(schema) || schema["type"] === undefined) return false;
+  const { type } = schema;
+  const types: readonly unknown[] = Array.isArray(type) ? type : [type];
+  return !types.every((each) => JSON_TYPES.has(each));
 }
 
 function readQuery(query: string): Values {

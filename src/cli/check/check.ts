@@ -7,7 +7,7 @@ import {
   parseConfig,
   processEnvironment,
 } from "../../config/config.ts";
-import { reviewQuotes } from "../../diagnosis/quote-review.ts";
+import { reviewConfig } from "../../diagnosis/config-review.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
 import { checkTogether, type Loaded } from "./check-together.ts";
@@ -25,7 +25,7 @@ export interface CheckOptions {
 /** Stands for the standard input among the files. */
 const STDIN = "-";
 const STDIN_NAME = "<stdin>";
-const READING = { ...processEnvironment, review: reviewQuotes };
+const READING = { ...processEnvironment, review: reviewConfig };
 /** Read of the standard input at most, bytes: more than any configuration may have. */
 const MAX_STDIN_BYTES = 64 * 1024 * 1024;
 

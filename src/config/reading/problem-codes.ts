@@ -64,6 +64,7 @@ export const PROBLEM_CODES = {
   "high-price": "A route costs more than clients pay unless told otherwise.",
   "unusual-token": "Clients pay in other tokens than those of a route unless told otherwise.",
   "large-head": "The head of a 402 is larger than what nginx reads by default.",
+  "unchecked-input": "What is declared of requests is no schema that they could be checked by.",
   "large-page": "The page that browsers are shown is larger than it is meant to be.",
   "short-quote": "What version 2 asks of a route is too long for a header, and says less.",
   "no-description": "A route has no description for buyers and catalogues.",

@@ -1,12 +1,14 @@
 /** What a buyer may have of what he has paid for beside its one delivery. */
 import { z } from "zod";
-import { duration, map, optional, whole, word } from "../reading/shapes.ts";
+import { duration, map, optional, textLike, whole } from "../reading/shapes.ts";
 
 /** How often and for how long what was sold may be fetched again; null: not at all. */
 export type RepeatSettings = { readonly forMs: number; readonly times: number } | null;
 
 /** A day: whoever wants his goods for longer wants more than a download that was cut, milliseconds. */
 const MAX_REPEAT_MS = 86_400_000;
+
+const FORM = "must be none, or a map of for and times: { for: 10m, times: 10 }";
 
 const window = map({
   for: optional(
@@ -17,10 +19,8 @@ const window = map({
   times: optional(whole(1, 1_000), "How often, parts (`Range`) counted one by one.", 10),
 });
 
-const FORM = "must be none, or a map of for and times: { for: 10m, times: 10 }";
-
-export const repeat = z.union([word(["none"]), window], FORM).transform((value): RepeatSettings => {
-  return value === "none" ? null : { forMs: value.for, times: value.times };
+export const repeat = z.union([textLike(/^none$/, FORM, "none"), window], FORM).transform((value): RepeatSettings => {
+  return typeof value === "string" ? null : { forMs: value.for, times: value.times };
 });
 
 export const REPEAT_USAGE =

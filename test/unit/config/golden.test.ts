@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { PROBLEM_CODES } from "../../../src/config/reading/problem-codes.ts";
-import { reviewQuotes } from "../../../src/diagnosis/quote-review.ts";
+import { reviewConfig } from "../../../src/diagnosis/config-review.ts";
 import { environment } from "./fixture.ts";
 
 /** As `coinslot check` reads. */
-const reading = { ...environment, review: reviewQuotes };
+const reading = { ...environment, review: reviewConfig };
 
 const FOLDER = join(import.meta.dirname, "golden");
 const SEPARATOR = "==========\n";
