@@ -45,7 +45,7 @@ export function adviceOn(payment: Advised, nowMs: number, hasLeft = false): stri
 /** Whether it waits for the operator: for a decision, or because something here has to be put right. */
 export function needsOperator(payment: PaymentSummary, nowMs: number): boolean {
   const { state, heldTransaction, binding, isLeft, claimedMs } = payment;
-  if (state === "SETTLED") return binding !== null && isLeft;
+  if (state === "SETTLED") return binding !== null && isLeft && adviceOnAwaited(payment) === null;
   return state === "SIGNED" && (heldTransaction !== null || nowMs - claimedMs > UNRESOLVED_MS);
 }
 
@@ -83,10 +83,13 @@ function adviceOnUnresolved({ submission, facilitator }: Advised): string {
   return `handed to ${facilitator ?? "another facilitator"}, which may have moved the money: ${recovery}`;
 }
 
-function adviceOnSettled({ key, binding, attempts, renewableMs }: Advised, nowMs: number): string {
+function adviceOnSettled(payment: Advised, nowMs: number): string {
+  const { key, binding, attempts, renewableMs } = payment;
   if (binding === null) {
     return "paid; another resource server asked for the settlement, the delivery is its own";
   }
+  const awaited = adviceOnAwaited(payment);
+  if (awaited !== null) return awaited;
   const left = MAX_DELIVERY_ATTEMPTS - attempts;
   if (left > 0) {
     const times = `${left} attempt${left === 1 ? "" : "s"} left`;
@@ -106,14 +109,37 @@ function adviceOnSettled({ key, binding, attempts, renewableMs }: Advised, nowMs
   );
 }
 
+/** Where nothing has failed and its buyer has the next step; null: something has. */
+function adviceOnAwaited({ attempts, ledTo, isHeadOnly }: PaymentSummary): string | null {
+  if (attempts > 0) return null;
+  if (ledTo !== null) {
+    return (
+      `paid, and the backend led the buyer on to ${ledTo}, who has not come there yet: the same payment brings ` +
+      "what is there, and is not charged again. A client that follows no redirects has to be told to"
+    );
+  }
+  if (!isHeadOnly) return null;
+  return (
+    "paid, and only the head was asked for (HEAD): nobody has come for the goods yet. The same payment brings them " +
+    "by GET, and is not charged again"
+  );
+}
+
 const DELIVERED = "paid and delivered, nothing is left to do";
 
 /** A kept answer that was given later is one that was read. */
 function adviceOnDelivered(
-  { isLeft, keptUntilMs }: Advised,
+  { isLeft, keptUntilMs, repeatUntilMs }: Advised,
   nowMs: number,
   hasLeft: boolean,
 ): string {
+  if ((isLeft || hasLeft) && repeatUntilMs !== null && nowMs < repeatUntilMs) {
+    return (
+      "paid, and the buyer left before all of the answer was read: it may be fetched again until " +
+      `${timeOf(repeatUntilMs)}, as often as \`repeat\` of its route allows. The same payment from the same address ` +
+      "brings it, whole or in parts (Range), and is not charged again"
+    );
+  }
   if (isLeft && keptUntilMs !== null && nowMs < keptUntilMs) {
     return (
       `paid, and the buyer left before all of the answer was read: it is kept until ${timeOf(keptUntilMs)}. ` +
@@ -123,7 +149,7 @@ function adviceOnDelivered(
   }
   if (isLeft || (hasLeft && keptUntilMs === null)) {
     return (
-      "paid, and the buyer left before all of the answer was read: none of it is kept now, and the payment " +
+      "paid, and the buyer left before all of the answer was read: none of it can be had again now, and the payment " +
       "counts as delivered. Who complains has to buy again, or gets the money back from you by other means"
     );
   }

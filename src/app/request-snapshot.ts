@@ -6,6 +6,7 @@ import {
   type PricedAction,
   type RouteSettings,
 } from "../config/config.ts";
+import { REPLAY_MS } from "../ledger/ledger.ts";
 import { DeclaredInput } from "../gateway/declared-input.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
@@ -146,7 +147,7 @@ type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "suppor
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
-  { description, mimeType, maxTimeoutSeconds, offers }: PricedAction,
+  { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
   drafted: ReadonlySet<string>,
 ): PageWriter {
   const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
@@ -162,6 +163,8 @@ function pageWriter(
       description,
       mimeType,
       maxTimeoutSeconds,
+      // Small answers are kept, large ones may be fetched again: the page cannot know which it will be.
+      againSeconds: Math.max(REPLAY_MS, repeat?.forMs ?? 0) / 1000,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

@@ -99,7 +99,7 @@ export interface VisitorGround {
 /** What answers of the gateway's own tell, whatever they are about. */
 export interface AlwaysTold {
   readonly cors: CrossOrigin;
-  /** Raw lines of those that ask for money or tell of a fault of ours: where help is. */
+  /** Raw lines of those that ask for money or tell of a fault, and of what was paid and not delivered: where help is. */
   readonly help: readonly string[];
 }
 
@@ -150,7 +150,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     const head = headOf(answer, this.id);
     const { cors, help } = this.#told;
     if (cors !== "off" && status >= 400) addMissing(head, corsLines(cors, this.request));
-    if (status === 402 || status >= 500) head.push(...help);
+    if (status === 402 || status === 409 || status >= 500) head.push(...help);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
     if (head.includes("Connection")) notesOf(this.request.socket).isEnding = true;
@@ -185,7 +185,13 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       const watched = this.#answers.begin(this);
       response.on("close", () => this.#answers.end(watched));
     };
-    return engine.forward({ request: this.request, response, begin, waits, ...passage });
+    const { help } = this.#told;
+    // Whoever has paid and got an error learns where to ask.
+    const sale = passage.sale && {
+      ...passage.sale,
+      failureLines: [...passage.sale.failureLines, ...help],
+    };
+    return engine.forward({ request: this.request, response, begin, waits, ...passage, sale });
   }
 
   get stalledMs(): number {

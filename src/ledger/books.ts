@@ -45,6 +45,12 @@ export interface PaymentSummary {
   readonly isLeft: boolean;
   /** Until when its answer is given again; null: none is kept, or it was given as often as it may be. */
   readonly keptUntilMs: number | null;
+  /** Until when it may be fetched again, as often as its route allows; null: it may not. */
+  readonly repeatUntilMs: number | null;
+  /** `METHOD target` to which the backend has led its buyer on. */
+  readonly ledTo: string | null;
+  /** Of what was bought nothing but its head has been asked for. */
+  readonly isHeadOnly: boolean;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
   readonly claimedMs: number;

@@ -126,6 +126,11 @@ function isWindowOver({ renewedMs }: PaymentRow, nowMs: number): boolean {
   return renewedMs === null || nowMs - renewedMs >= RENEWAL_WINDOW_MS;
 }
 
+type Waiting = Pick<
+  PaymentSummary,
+  "isLeft" | "keptUntilMs" | "renewableMs" | "repeatUntilMs" | "ledTo" | "isHeadOnly"
+>;
+
 /** What the books tell of a payment that waits for its buyer. */
 export function waitingOf({
   isLeft,
@@ -133,10 +138,18 @@ export function waitingOf({
   renewedMs,
   replays,
   replayUntilMs,
-}: PaymentRow): Pick<PaymentSummary, "isLeft" | "keptUntilMs" | "renewableMs"> {
+  repeats,
+  repeatUntilMs,
+  ledTo,
+  servedTarget,
+  state,
+}: PaymentRow): Waiting {
   const isUsedUp = renewals >= MAX_RENEWALS && renewedMs !== null;
   return {
     isLeft,
+    repeatUntilMs,
+    ledTo,
+    isHeadOnly: state === "SETTLED" && repeats > 0 && servedTarget === null && ledTo === null,
     keptUntilMs: replays < MAX_REPLAYS ? replayUntilMs : null,
     renewableMs: isUsedUp ? renewedMs + RENEWAL_WINDOW_MS : 0,
   };

@@ -45,6 +45,8 @@ export interface PageFacts {
   /** Type of that; "" where nobody says. */
   readonly mimeType: string;
   readonly maxTimeoutSeconds: number;
+  /** So long what was sold may be asked for again. */
+  readonly againSeconds: number;
   /** What a browser can pay with, in the order that buyers see. */
   readonly offers: readonly PageOffer[];
   /** What only programs can pay with. */
@@ -125,7 +127,7 @@ const NO_TEST = html`<mark id="test" hidden>`;
 
 function middleOf(facts: PageFacts): Html {
   const { brand, host, mimeType, offers, others, listing, support, version } = facts;
-  const { maxTimeoutSeconds: seconds } = facts;
+  const { maxTimeoutSeconds: seconds, againSeconds: again } = facts;
   const all = [...offers, ...others];
   const [first] = all;
   const sold = cut(facts.description, MAX_DESCRIPTION_BYTES) || "This page is sold";
@@ -135,7 +137,8 @@ function middleOf(facts: PageFacts): Html {
       ? html`<h1 id="item" dir="auto" lang="" class="long">${sold}</h1>`
       : html`<h1 id="item" dir="auto" lang="">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
-  const data = { seconds, offers: unlikeFirst(offers.map((offer) => dataOf(offer, version))) };
+  const ways = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
+  const data = { seconds, again, offers: ways };
   return html`<title>${price} · Payment required</title><main><div class="card" id="main">
 <p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
@@ -260,6 +263,7 @@ function dataOf(offer: PageOffer, protocol: X402Version): Data {
     network: protocol === X402_VERSION ? network : caip2Of(network),
     name: about.displayName,
     isTest: about.testnet,
+    isGiven: about.testnet && asset.address === about.asset.address,
     asset: asset.address,
     symbol: asset.symbol,
     decimals: asset.decimals,

@@ -54,6 +54,7 @@ function contenders(url: string): readonly Contender[] {
     support: null,
     description: "Current weather",
     maxTimeoutSeconds: 60,
+    againSeconds: 600,
     offers: [{ network: "base", asset: network.asset, payTo, amountAtomic: 10_000n }],
     others: [],
     version: 2,

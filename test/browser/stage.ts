@@ -173,6 +173,12 @@ routes:
     description: Something with a name
     paymentIdentifier: required
     input: { queryParams: { city: { type: string, example: "Köln, 東京" } } }
+  GET /forecast/:city:
+    price: $0.01
+    description: A forecast
+    input: { queryParams: { days: { type: integer, required: true } } }
+  GET /moved/dearer: { price: $0.01, description: Something that leads to something dearer }
+  GET /premium: { price: $0.05, description: Something dearer }
   GET /hostile/*: { price: $0.01, description: ${JSON.stringify(HOSTILE)} }
   GET /health: free
   GET /style.css: free
@@ -206,6 +212,7 @@ const MOVED: Readonly<Record<string, string>> = {
   "/moved/here": "/health?moved",
   "/moved/away": "https://elsewhere.example/file",
   "/moved/sold": "/weather",
+  "/moved/dearer": "/premium",
 };
 
 /** Its name has a folder that it must not go to, and a character that hides its end. */

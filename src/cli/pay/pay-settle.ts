@@ -119,6 +119,10 @@ function conclude(presented: PresentedOnce, settling: SettleCommand, file: strin
       `  the price is in a token: send some of it to ${printable(kept.payer)} on ${kept.network}`,
     );
   }
+  const { status } = presented;
+  if (status !== null && status !== 402 && status >= 400 && status < 500) {
+    say("  the seller answered that the request itself is wrong: change it and repeat the command");
+  }
   if (kept.validBefore !== null) {
     say(`  the seller could still settle what you signed until ${isoOf(kept.validBefore)}`);
   }

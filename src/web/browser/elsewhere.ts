@@ -64,11 +64,12 @@ function openings(offer: PayableOffer): HTMLElement {
   return line;
 }
 
-function funding({ isTest, symbol, name }: PayableOffer): HTMLElement {
+function funding({ isTest, isGiven, symbol, name }: PayableOffer): HTMLElement {
   if (!isTest) {
     return make("p", `${symbol} is sold by exchanges and in wallets. Have it sent on ${name}.`);
   }
-  const line = make("p", `${name} is a test network: its ${symbol} is worth nothing, and `);
-  line.append(link("given away", FAUCET), ".");
+  const line = make("p", `${name} is a test network: its ${symbol} is worth nothing`);
+  if (isGiven) line.append(", and ", link("given away", FAUCET), ".");
+  else line.append(". Ask the seller for some.");
   return line;
 }

@@ -30,8 +30,6 @@ export interface KeptReceipt {
   readonly payer: string;
 }
 
-/** So long a shop gives the same answer again, milliseconds. */
-const ANSWER_MS = 600_000;
 /** So long anything is kept, and so much of it for one shop: what is open is the last to be dropped. */
 const MAX_KEPT_MS = 30 * 86_400_000;
 const MAX_KEPT = 100;
@@ -73,8 +71,11 @@ export function forget(kept: KeptInBrowser): void {
   history.replaceState(null, "");
 }
 
-/** What of this browser's payments for the page's URL is unsettled, has bought something, or did so once. */
-export function recall(): KeptInBrowser | null {
+/**
+ * What of this browser's payments for the page's URL is unsettled, has bought something, or did so once.
+ * @param again so long the shop gives what was bought again, seconds
+ */
+export function recall(again: number): KeptInBrowser | null {
   let kept: KeptInBrowser | null = history.state;
   const name = nameFor(location.search);
   try {
@@ -85,7 +86,7 @@ export function recall(): KeptInBrowser | null {
   } catch {}
   // A site may have left something of its own in the history.
   if (typeof kept?.header !== "string") kept = read(name);
-  const isOver = kept && kept.soldMs && Date.now() - kept.soldMs > ANSWER_MS;
+  const isOver = kept && kept.soldMs && Date.now() - kept.soldMs > again * 1000;
   return isOver ? { ...(kept as KeptInBrowser), header: "" } : kept;
 }
 

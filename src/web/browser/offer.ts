@@ -6,6 +6,8 @@ interface CommonOffer {
   readonly name: string;
   /** Of a network whose tokens are worth nothing. */
   readonly isTest: boolean;
+  /** It is of a test network, and what Circle gives away. */
+  readonly isGiven: boolean;
   readonly asset: string;
   readonly symbol: string;
   readonly decimals: number;
@@ -45,6 +47,8 @@ export function isEvm(offer: PayableOffer): offer is EvmOffer {
 export interface PageData {
   /** How long a payment may take. */
   readonly seconds: number;
+  /** So long what was bought may be asked for again, seconds. */
+  readonly again: number;
   /** The first is whole, the others are without those members in which they are like the first. */
   readonly offers: readonly [PayableOffer, ...Partial<PayableOffer>[]] | readonly [];
 }

@@ -139,7 +139,7 @@ async function pay(wallet: Wallet, offer: PayableOffer): Promise<void> {
 }
 
 function presentable(): KeptInBrowser | null {
-  const kept = recall();
+  const kept = recall(data.again);
   return kept?.header ? kept : null;
 }
 
@@ -202,7 +202,9 @@ async function present(sent: KeptInBrowser): Promise<void> {
     ) as Receipt | null;
     kept = withReceipt(sent, receipt);
     const isElsewhere = response.redirected && !response.ok;
-    if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE, help());
+    if (isElsewhere && response.status === 402) holdOn(kept, dearer(response), help());
+    else if (isElsewhere || response.type === "opaqueredirect")
+      holdOn(kept, PAID_ELSEWHERE, help());
     else if (response.ok)
       await deliver((kept = { ...kept, soldMs: kept.soldMs || Date.now() }), response);
     else await explain(kept, response, receipt?.success);
@@ -210,6 +212,12 @@ async function present(sent: KeptInBrowser): Promise<void> {
     const said = kept.soldMs ? `You have paid. ${TRY_AGAIN}` : UNKNOWN;
     holdOn(kept, `The connection was lost. ${said}`);
   }
+}
+
+/** The answer leads to what its payment is not enough for. */
+function dearer({ url }: Response): string {
+  const place = new URL(url).pathname.slice(0, MAX_SHOWN);
+  return `You have paid, but the answer leads to ${place}, which has a price of its own. Ask the seller before you pay that.`;
 }
 
 function withReceipt(kept: KeptInBrowser, receipt: Receipt | null): KeptInBrowser {
@@ -230,6 +238,7 @@ async function explain(
   const body = await response.json().catch(() => null);
   const error = String(body?.error ?? "");
   const isRefusal = (code === 402 || code === 400) && /: /.test(error);
+  const faults: unknown = code === 400 && body?.faults;
   if (isPaid) keep(kept);
   if (OWED.test(error)) {
     refuse(`Not delivered: ${ended(error.split(";")[0] ?? "")} ${SIGN_AGAIN}`, kept);
@@ -241,24 +250,42 @@ async function explain(
   } else if (isPaid) {
     const words = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
     holdOn(kept, words, help());
+  } else if (Array.isArray(faults)) {
+    unfit(kept, faults.map(String));
   } else if (LOST.test(error)) {
     holdOn(kept, `Not delivered: ${ended(error)}`, help(), startAnew("Forget this payment", kept));
   } else if (isRefusal && kept.from !== undefined) {
-    // It was signed for another query, and is kept there.
-    drop(location.search);
-    step(-1);
-    say(`${meaningOf(error)} ${UNCHARGED_AGAIN}`, true);
-    const back = location.pathname + kept.from;
-    retry.replaceChildren(link("Back to what was paid for", back), help());
+    goBack(kept.from, `${meaningOf(error)} ${UNCHARGED_AGAIN}`);
   } else if (isRefusal) {
     // A refusal has a code. Without one nobody has looked at the payment: its version is spoken no more.
     refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`, kept);
     if (/funds/.test(error)) retry.replaceChildren(...poor(kept));
-    if (code === 400) retry.replaceChildren(otherQuery(null));
   } else if (error.includes("unexpected_settle_error")) {
     holdOn(kept, UNKNOWN);
   } else {
     holdOn(kept, `Not yet: ${ended(error || `${code}`)} ${LATER}`);
+  }
+}
+
+/** It was signed for another query, and is kept there. */
+function goBack(from: string, text: string): void {
+  drop(location.search);
+  form.hidden = true;
+  step(-1);
+  say(text, true);
+  const back = link("Back to what was paid for", location.pathname + from);
+  retry.replaceChildren(back, help());
+}
+
+/** What is asked for lacks something, which the shop has seen before it took any payment. */
+function unfit(kept: KeptInBrowser, faults: readonly string[]): void {
+  const words = `This cannot be asked for so: ${ended(faults.join("; ").slice(0, MAX_SHOWN))}`;
+  if (kept.from === undefined) {
+    refuse(`${words} ${UNCHARGED}`, kept);
+    retry.replaceChildren(otherAddress());
+  } else {
+    goBack(kept.from, `${words} ${UNCHARGED_AGAIN}`);
+    retry.prepend(otherQuery(kept));
   }
 }
 
@@ -280,21 +307,42 @@ function meaningOf(error: string): string {
   return `The payment was not accepted: ${ended(error)}`;
 }
 
-/** Asks the same path for something else. `kept`: with that payment; null: it is asked for anew. */
-function otherQuery(kept: KeptInBrowser | null): HTMLElement {
+/** Asks the same path for something else with the same payment. */
+function otherQuery(kept: KeptInBrowser): HTMLElement {
+  return asking("Query", location.search.slice(1), "Ask with the same payment", (written) => {
+    const url = new URL(location.href);
+    url.search = written;
+    move(kept, url.search);
+    return url;
+  });
+}
+
+/** Asks this shop for something else, of which the price is seen first. */
+function otherAddress(): HTMLElement {
+  const own = location.pathname + location.search;
+  return asking("Address", own, "Ask", (written) => {
+    const url = URL.parse(written, location.origin);
+    return url?.origin === location.origin ? url : location;
+  });
+}
+
+function asking(
+  name: string,
+  value: string,
+  action: string,
+  urlOf: (written: string) => Pick<URL, "href">,
+): HTMLElement {
   const place = make("form");
-  const label = make("label", "Query");
+  const label = make("label", name);
   const written = make("input");
-  written.value = location.search.slice(1);
+  written.value = value;
   label.append(written);
-  place.append(label, make("button", kept ? "Ask with the same payment" : "Ask"));
+  place.append(label, make("button", action));
   place.addEventListener("submit", (event) => {
     event.preventDefault();
-    const url = new URL(location.href);
-    url.search = written.value;
-    if (kept) move(kept, url.search);
-    if (url.href === location.href) location.reload();
-    else location.href = url.href;
+    const { href } = urlOf(written.value);
+    if (href === location.href) location.reload();
+    else location.href = href;
   });
   return place;
 }
@@ -358,7 +406,7 @@ const add = (wallet: Wallet): void => {
 findEvmWallets(data.seconds, add);
 findSolanaWallets(add);
 offerWallets();
-const earlier = recall();
+const earlier = recall(data.again);
 if (earlier?.header) void present(earlier);
 else if (earlier) {
   const past = make("details");

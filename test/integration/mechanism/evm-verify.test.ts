@@ -86,7 +86,7 @@ describe("an EOA's payment", () => {
     const dear = { ...requirements, maxAmountRequired: "10001" };
     const payment = await sign({ requirements: dear });
     expect(await verify(payment, evm, dear)).toBe(
-      "insufficient_funds: the payer holds 10000 of 10001 atomic units",
+      "insufficient_funds: the payer holds 0.01 of the 0.010001 USDC that this costs",
     );
     await chain.fund(payer.address, 1n);
     expect(await verify(payment, evm, dear)).toBe("valid");

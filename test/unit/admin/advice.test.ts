@@ -22,6 +22,9 @@ const failed: PaymentSummary = {
   renewableMs: 0,
   isLeft: false,
   keptUntilMs: null,
+  repeatUntilMs: null,
+  ledTo: null,
+  isHeadOnly: false,
   failureCode: "insufficient_funds",
   failureDetail: "the payer holds 0",
   claimedMs: 0,
@@ -93,11 +96,32 @@ describe("what to do", () => {
   test("about a buyer who left says whether the answer is kept, and until when", () => {
     const kept = { ...sold, isLeft: true, keptUntilMs: NOW + 600_000 };
     expect(adviceOn(kept, NOW)).toContain("it is kept until 2026-08-01 12:10:00 UTC");
-    expect(adviceOn(kept, NOW + 600_000)).toContain("none of it is kept now");
-    expect(adviceOn(sold, NOW, true)).toContain("none of it is kept now");
+    expect(adviceOn(kept, NOW + 600_000)).toContain("none of it can be had again now");
+    expect(adviceOn(sold, NOW, true)).toContain("none of it can be had again now");
     // He has come back for it since.
     expect(adviceOn({ ...kept, isLeft: false }, NOW, true)).toMatch(/nothing is left to do$/);
     expect(adviceOn(sold, NOW)).toMatch(/nothing is left to do$/);
+  });
+
+  test("about a buyer who left a download says until when it may be fetched again", () => {
+    const download = { ...sold, isLeft: true, repeatUntilMs: NOW + 600_000 };
+    const said = "it may be fetched again until 2026-08-01 12:10:00 UTC, as often as `repeat`";
+    expect(adviceOn(download, NOW)).toContain(said);
+    expect(adviceOn({ ...download, isLeft: false }, NOW, true)).toContain(said);
+    expect(adviceOn({ ...download, isLeft: false }, NOW)).toMatch(/nothing is left to do$/);
+    expect(adviceOn(download, NOW + 600_000)).toContain("none of it can be had again now");
+  });
+
+  test.each([
+    ["led on", { ledTo: "GET /new?a=1" }, "led the buyer on to GET /new?a=1"],
+    ["shown the head", { isHeadOnly: true }, "nobody has come for the goods yet"],
+  ])("about a buyer who was %s is to wait for him", (_, of, said) => {
+    const awaited = { ...owed, attempts: 0, ...of };
+    expect(adviceOn(awaited, NOW)).toContain(said);
+    expect(needsOperator(awaited, NOW)).toBe(false);
+    // Once a delivery has failed that is what counts.
+    expect(adviceOn({ ...awaited, attempts: 1 }, NOW)).toContain("see why the backend");
+    expect(needsOperator({ ...awaited, attempts: 1 }, NOW)).toBe(true);
   });
 });
 

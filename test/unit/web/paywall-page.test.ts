@@ -59,6 +59,7 @@ function facts(changes: Partial<PageFacts> = {}): PageFacts {
     description: "Weather",
     mimeType: "",
     maxTimeoutSeconds: 60,
+    againSeconds: 600,
     offers: [offerOn("base")],
     others: [],
     version: 2,
@@ -135,6 +136,23 @@ describe.each([1, 2] as const)("the paywall page that pays by version %i", (vers
       expect.arrayContaining(["network", "name", "asset", "payTo", "chainId", "rpc"]),
     );
     for (const name of ["amount", "symbol", "decimals"]) expect(third).not.toHaveProperty(name);
+  });
+
+  it("offers a faucet for what Circle gives away on test networks, and for nothing else", () => {
+    const offers = [
+      offerOn("base-sepolia"),
+      { ...offerOn("base-sepolia"), asset: EURC },
+      offerOn("base"),
+    ];
+    const { body } = paywallPage(facts({ version, offers, againSeconds: 1_800 }));
+    const [, text = ""] = /id="offers">(.*?)<\/script>/.exec(body) ?? [];
+    const data = JSON.parse(text);
+    expect(data.again).toBe(1_800);
+    expect(data.offers.map(({ isGiven }: { isGiven?: boolean }) => isGiven)).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 
   it("names no package but those of official clients", () => {
