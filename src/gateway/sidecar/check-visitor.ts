@@ -16,12 +16,14 @@ import type { RequestTrace } from "../request-trace.ts";
 import { toldAgain } from "../upstream/kept-answer.ts";
 import type { Delivery, Engine } from "../upstream/upstream.ts";
 import {
+  headOf,
   JSON_TYPE,
   onResponseGone,
   whenSent,
+  type AlwaysTold,
   type Replaying,
-  type VisitIds,
   type Visitor,
+  type VisitorGround,
 } from "../visitor.ts";
 import type { Dialect } from "./dialect.ts";
 import type { HeldAnswers } from "./held-answers.ts";
@@ -68,14 +70,16 @@ export class CheckVisitor implements Visitor {
   readonly replaying: Replaying | null;
   readonly #response: InboundResponse;
   readonly #manner: Manner;
+  readonly #told: AlwaysTold;
 
   constructor(
     request: OriginalRequest,
     response: InboundResponse,
     { manner, isBeside }: CheckTerms,
-    ids: VisitIds,
+    { ids, told }: Pick<VisitorGround, "ids" | "told">,
   ) {
     this.id = ids.nameOf(ids.next());
+    this.#told = told;
     this.request = request;
     this.#response = response;
     this.#manner = manner;
@@ -87,8 +91,7 @@ export class CheckVisitor implements Visitor {
     const { status, lines, body } = answer;
     // The connection is that of the proxy, and none of the client's affair.
     const own = lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
-    const all = [...own, "Cache-Control", answer.caching ?? "no-store"];
-    if (status >= 500) all.push("X-Request-Id", this.id);
+    const all = headOf({ ...answer, lines: own }, this, this.#told);
     if (body !== null) all.push("Content-Type", answer.type ?? JSON_TYPE);
     const { answers, held } = this.#manner;
     const full = { status, lines: all, body };
@@ -137,11 +140,11 @@ export class CheckVisitor implements Visitor {
   }
 
   /** What the proxy sets for its backend, then what it sets for its client. */
-  #passLines({ requestHeaders, responseSet, responseVary, sale }: Passage): string[] {
+  #passLines({ requestHeaders, responseSet, responseAdded, sale }: Passage): string[] {
     const lines = [PASS, sale === null ? "free" : "paid", ...requestHeaders, ...responseSet];
+    lines.push(...responseAdded);
     const key = valueOf(this.request.rawHeaders, "idempotency-key") ?? sale?.idempotencyKey;
     if (key !== undefined) lines.push("Idempotency-Key", key);
-    if (responseVary !== null) lines.push("Vary", responseVary);
     return lines;
   }
 

@@ -4,6 +4,7 @@
  * the signature, and simulates the transfer.
  */
 import { askingTheSeller, err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { unitsText } from "../../x402/token.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -233,7 +234,7 @@ function judgeReads(
     return refuse("invalid_payment_requirements", detail);
   }
   if (balance < value) {
-    const detail = `the payer holds ${balance} of ${value} atomic units`;
+    const detail = `the payer holds ${unitsText([balance, value], token.asset)}`;
     // This very payment may be what the rest was spent on.
     return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }
