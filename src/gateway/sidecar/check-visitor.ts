@@ -88,13 +88,13 @@ export class CheckVisitor implements Visitor {
   }
 
   answer(answer: Answer): void {
-    const { status, lines, body } = answer;
+    const { status, lines, body, bytes } = answer;
     // The connection is that of the proxy, and none of the client's affair.
     const own = lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
     const all = headOf({ ...answer, lines: own }, this, this.#told);
     if (body !== null) all.push("Content-Type", answer.type ?? JSON_TYPE);
     const { answers, held } = this.#manner;
-    const full = { status, lines: all, body };
+    const full = { status, lines: all, body, ...(bytes && { bytes }) };
     if (answers === "held") {
       this.#write({ status: 401, lines: [HELD, held.hold(full)], body: null });
     } else if (answers === "refusal" && status < 300) this.#write(UNDELIVERABLE);
@@ -171,21 +171,24 @@ export class CheckVisitor implements Visitor {
     };
   }
 
-  #write({ status, lines, body }: Answer): void {
-    writeAnswer(this.#response, { status, lines, body });
+  #write(answer: Answer): void {
+    writeAnswer(this.#response, answer);
   }
 }
 
 /** Hands an answer to the proxy as it is. */
-export function writeAnswer(response: InboundResponse, { status, lines, body }: Answer): void {
+export function writeAnswer(
+  response: InboundResponse,
+  { status, lines, body, bytes }: Pick<Answer, "status" | "lines" | "body" | "bytes">,
+): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
-  const bytes = Buffer.byteLength(body ?? "");
-  const length = status === 204 ? [] : ["Content-Length", String(bytes)];
+  const sent = bytes ?? Buffer.from(body ?? "");
+  const length = status === 204 ? [] : ["Content-Length", String(sent.length)];
   response.writeHead(status, [...lines, ...length]);
-  response.end(body ?? undefined);
+  response.end(sent);
 }
 
 const JSON_LINES = ["Content-Type", "application/json", "Cache-Control", "no-store"];
