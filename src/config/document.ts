@@ -232,8 +232,8 @@ export const documentSchema = map({
   ),
   support: optional(
     contact,
-    "Where buyers can ask you for help: an email address or the URL of a page; each 402 and each fault of the " +
-      "gateway tells it (Link, help). Default: discovery.contact.",
+    "Where buyers can ask you for help: an email address or the URL of a page; each 402, each answer that was " +
+      "paid for and each fault of the gateway tells it (Link, help). Default: discovery.contact.",
   ),
   discovery: section(discovery, "Where the priced routes are published."),
   paywall: section(paywall, "What people see who open a priced URL in a browser."),

@@ -100,16 +100,25 @@ const LATE = "the request body did not come in time";
 /** The request's body stalled; nothing of its connection is read any more. */
 export const LATE_ANSWER: Answer = errorAnswer(408, LATE, ["Connection", "close"]);
 
-/** A payment that was taken, and the lines that say so. */
+/** Where the seller can be asked: made once for all answers. */
+export interface Help {
+  /** Raw lines, which stand beside others of their name. */
+  readonly lines: readonly string[];
+  /** What a sentence goes on with that ends in {@link ASK_THE_SELLER}. */
+  readonly words: string;
+}
+
+/** A payment that was taken, the lines that say so, and where its buyer is helped. */
 export interface Receipt {
   readonly version: X402Version;
   readonly lines: readonly string[];
+  readonly help: Help;
 }
 
 /** {@link LATE_ANSWER} for a payment that was taken; as of {@link undeliveredAnswer}. */
-export function lateAnswer({ lines, version }: Receipt, again: boolean): Answer {
-  const advice = again ? sendAgain(version) : NONE_LEFT;
-  return errorAnswer(408, `${LATE}; ${advice}`, [...lines, "Connection", "close"]);
+export function lateAnswer({ lines, version, help }: Receipt, again: boolean): Answer {
+  const advice = again ? sendAgain(version) : NONE_LEFT + help.words;
+  return errorAnswer(408, `${LATE}; ${advice}`, [...lines, ...help.lines, "Connection", "close"]);
 }
 
 const UPSTREAM_SAID: Readonly<Record<number, string>> = {
@@ -145,17 +154,18 @@ export function unfitAnswer({ faults }: Unfit, cors: readonly string[]): Answer 
 /** Nothing came from the upstream for a payment that was taken. `again`: it may still be delivered. */
 export function undeliveredAnswer(
   { status }: Unanswered,
-  { lines, version }: Receipt,
+  { lines: told, version, help }: Receipt,
   again: boolean,
 ): Answer {
   const said = saidOf(status);
-  if (!again) return errorAnswer(status, `${said}; ${NONE_LEFT}`, lines);
+  const lines = [...told, ...help.lines];
+  if (!again) return errorAnswer(status, `${said}; ${NONE_LEFT}${help.words}`, lines);
   return errorAnswer(status, `${said}; ${sendAgain(version)}`, [...lines, ...RETRY_AFTER]);
 }
 
 const NONE_LEFT =
   "the payment is settled, and its attempts are used up; " +
-  "request the URL again and sign a new payment: it is not charged, and the delivery is tried again";
+  "request the URL again and sign a new payment: it is not charged, and the delivery is tried again, or ask the seller";
 
 function sendAgain(version: X402Version): string {
   const header = PAYMENT_HEADERS[version];
@@ -166,9 +176,18 @@ function saidOf(status: number): string {
   return UPSTREAM_SAID[status] ?? "the upstream did not answer";
 }
 
-/** Where the seller can be asked, as a link; raw lines. */
-export function helpLines(support: string | null | undefined): readonly string[] {
-  return support == null ? [] : ["Link", `<${support}>; rel="help"`];
+/** @param support where the seller can be asked, as a link */
+export function helpOf(support: string | null | undefined): Help {
+  if (support == null) return NO_HELP;
+  return { lines: ["Link", `<${support}>; rel="help"`], words: `: ${support}` };
+}
+
+const NO_HELP: Help = { lines: [], words: "" };
+const ASK_THE_SELLER = "ask the seller";
+
+/** The same with where, if it sends its reader to the seller. */
+export function saysWhere(detail: string, { words }: Help): string {
+  return detail.endsWith(ASK_THE_SELLER) ? detail + words : detail;
 }
 
 /** The CORS lines of an answer to that request: none when CORS is off or its origin is not allowed. */

@@ -16,6 +16,7 @@ import {
   settlementLines,
   undeliveredAnswer,
   type Answer,
+  type Help,
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
@@ -35,7 +36,7 @@ import type { Visitor } from "./visitor.ts";
 const READ_ON_MS = 30_000;
 
 /** What goes along with a free request: nothing. */
-export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
+export const UNSOLD = { requestHeaders: [], responseSet: [], responseAdded: [], sale: null };
 
 /** Of an answer that is a part of what was asked for. */
 const PARTIAL = 206;
@@ -49,6 +50,7 @@ export interface PricedVisit {
   readonly client: Client;
   /** Raw header lines that every answer to it has (CORS). */
   readonly lines: readonly string[];
+  readonly help: Help;
   readonly challenge: Challenge;
   readonly snapshot: Snapshot;
 }
@@ -70,12 +72,12 @@ export async function deliver(
   paid: Paid,
   telemetry: Telemetry,
 ): Promise<RequestEnding> {
-  const { visitor, decision, client, lines: cors } = visit;
+  const { visitor, decision, client, lines: cors, help } = visit;
   const { settlement } = paid;
   const { plan, target } = decision;
   const version = versionOf(decision);
   const told = settlementLines({ success: true, ...settlement }, version);
-  const receipt: Receipt = { version, lines: [...cors, ...told] };
+  const receipt: Receipt = { version, lines: [...cors, ...told], help };
   const step = telemetry.timeline?.beginStep("delivery");
   const answered = new SoldAnswer(visit, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
@@ -156,7 +158,7 @@ export async function replay(
 function paidPassage(
   { plan, ...asked }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan },
   paid: Paid,
-  { lines, version }: Receipt,
+  { lines, version, help }: Receipt,
   judging: Pick<Sale, "judge" | "refused">,
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
@@ -171,7 +173,7 @@ function paidPassage(
       network,
     ],
     responseSet: [...lines, "Cache-Control", plan.cacheControl],
-    responseVary: PAYMENT_HEADERS[version],
+    responseAdded: ["Vary", PAYMENT_HEADERS[version], ...help.lines],
     sale: {
       idempotencyKey: paid.idempotencyKey,
       failureLines: paid.isLast ? [] : RETRY_AFTER,

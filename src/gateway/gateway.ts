@@ -100,7 +100,7 @@ export class Gateway {
   };
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
-    const visitor = new UpgradeVisitor(request, socket, this.work.ids);
+    const visitor = new UpgradeVisitor(request, socket, this.work.generation.ground);
     const upgrade = readUpgrade(request, head);
     if (upgrade.kind === "refused") {
       visitor.answer(errorAnswer(upgrade.status, upgrade.detail, upgrade.lines));
@@ -194,12 +194,14 @@ export class Gateway {
   #sell(
     visitor: Visitor,
     decision: PricedDecision,
-    { settings, challenge }: Generation,
+    { settings, challenge, ground }: Generation,
   ): RequestEnding | Promise<RequestEnding> {
     const client = this.#clientOf(visitor.request, settings);
     beginEntry(this.#telemetry, visitor, decision, client);
     const lines = corsLines(settings.cors, visitor.request);
-    const visit = { visitor, decision, client, lines, challenge, snapshot: settings.snapshot };
+    const { snapshot } = settings;
+    const { help } = ground.told;
+    const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
     if (decision.kind !== "presented") return this.#end(visit, decision);
@@ -266,7 +268,7 @@ export class Gateway {
       case "owed":
       case "unavailable":
       case "unknown":
-        return this.#refuse(visit, readRefusal(outcome, lines, decision));
+        return this.#refuse(visit, readRefusal(outcome, lines, visit.help, decision));
       case "led": {
         const receipt = settlementLines(
           { success: true, ...outcome.settlement },

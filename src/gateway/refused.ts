@@ -7,7 +7,7 @@ import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { encodeHeaderJson, RECEIPT_HEADERS } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { pendingV2 } from "../x402/version-2.ts";
-import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
+import { errorText, RETRY_AFTER, saysWhere, settlementLines, type Help } from "./answers.ts";
 import { versionOf, type PricedDecision } from "./decision.ts";
 
 export interface Refused extends Said {
@@ -24,6 +24,7 @@ export interface NotTaken extends Refused {
 
 /**
  * @param cors raw header lines that every answer to the request has
+ * @param help where its buyer is sent who has to ask the seller
  * @param decision by which its client is told in the envelope in which it speaks
  */
 export function readRefusal(
@@ -31,15 +32,17 @@ export function readRefusal(
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
   cors: readonly string[],
+  help: Help,
   decision: PricedDecision,
 ): NotTaken {
   const later = [...cors, ...RETRY_AFTER];
   const say = (
     status: Refused["status"],
     outcome: PaymentOutcome,
-    refusal: Refusal,
+    told: Refusal,
     lines = cors,
   ): NotTaken => {
+    const refusal = { ...told, detail: saysWhere(told.detail, help) };
     const errorV2 = errorText(refusal, X402_VERSION_2);
     return {
       status,
@@ -61,8 +64,10 @@ export function readRefusal(
       const lines = [...cors, ...receipt];
       return { ...say(402, "refused", refusal, lines), replay };
     }
-    case "owed":
-      return say(409, "refused", { code: "invalid_transaction_state", detail: refused.detail });
+    case "owed": {
+      const refusal: Refusal = { code: "invalid_transaction_state", detail: refused.detail };
+      return say(409, "refused", refusal, [...cors, ...help.lines]);
+    }
     case "unavailable":
       return say(500, "unavailable", refused.refusal, later);
     case "unknown": {

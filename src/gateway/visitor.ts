@@ -7,7 +7,7 @@ import type { Passage } from "./upstream/passage.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { corsLines, LATE_ANSWER, type Answer, type CrossOrigin } from "./answers.ts";
+import { corsLines, LATE_ANSWER, type Answer, type CrossOrigin, type Help } from "./answers.ts";
 import type { AnswerWatch, AnswerReaderState } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
@@ -99,8 +99,8 @@ export interface VisitorGround {
 /** What answers of the gateway's own tell, whatever they are about. */
 export interface AlwaysTold {
   readonly cors: CrossOrigin;
-  /** Raw lines of those that ask for money or tell of a fault, and of what was paid and not delivered: where help is. */
-  readonly help: readonly string[];
+  /** In those that ask for money or tell of a fault of ours. */
+  readonly help: Help;
 }
 
 export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderState {
@@ -147,10 +147,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       response.destroy();
       return;
     }
-    const head = headOf(answer, this.id);
-    const { cors, help } = this.#told;
-    if (cors !== "off" && status >= 400) addMissing(head, corsLines(cors, this.request));
-    if (status === 402 || status === 409 || status >= 500) head.push(...help);
+    const head = headOf(answer, this, this.#told);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
     if (head.includes("Connection")) notesOf(this.request.socket).isEnding = true;
@@ -185,13 +182,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       const watched = this.#answers.begin(this);
       response.on("close", () => this.#answers.end(watched));
     };
-    const { help } = this.#told;
-    // Whoever has paid and got an error learns where to ask.
-    const sale = passage.sale && {
-      ...passage.sale,
-      failureLines: [...passage.sale.failureLines, ...help],
-    };
-    return engine.forward({ request: this.request, response, begin, waits, ...passage, sale });
+    return engine.forward({ request: this.request, response, begin, waits, ...passage });
   }
 
   get stalledMs(): number {
@@ -286,9 +277,15 @@ export class UpgradeVisitor implements Visitor {
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
   readonly #socket: Socket;
+  readonly #told: AlwaysTold;
 
-  constructor(request: IncomingMessage, socket: Socket, ids: VisitIds) {
+  constructor(
+    request: IncomingMessage,
+    socket: Socket,
+    { ids, told }: Pick<VisitorGround, "ids" | "told">,
+  ) {
     this.#ids = ids;
+    this.#told = told;
     this.#visit = ids.next();
     this.request = request;
     this.#socket = socket;
@@ -303,7 +300,7 @@ export class UpgradeVisitor implements Visitor {
 
   answer(answer: Answer): void {
     const { status, body, type = JSON_TYPE } = answer;
-    const head = headOf(answer, this.id);
+    const head = headOf(answer, this, this.#told);
     const isHead = this.request.method === "HEAD";
     answerOn(this.#socket, { status, lines: head, body: isHead ? null : body, type });
   }
@@ -350,9 +347,15 @@ export async function whenSent(response: InboundResponse): Promise<boolean> {
 }
 
 /** The raw lines of an answer's head, but for those of its body. */
-function headOf({ status, lines, caching = "no-store" }: Answer, id: string): string[] {
+export function headOf(
+  { status, lines, caching = "no-store" }: Answer,
+  visitor: Pick<Visitor, "id" | "request">,
+  { cors, help }: AlwaysTold,
+): string[] {
   const head = [...lines, "Cache-Control", caching];
-  if (status >= 500) head.push("X-Request-Id", id);
+  if (status >= 500) head.push("X-Request-Id", visitor.id);
+  if (cors !== "off" && status >= 400) addMissing(head, corsLines(cors, visitor.request));
+  if (status === 402 || status >= 500) addMissing(head, help.lines);
   return head;
 }
 

@@ -6,7 +6,7 @@ import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin } from "../time/time.ts";
-import { helpLines, type CrossOrigin } from "./answers.ts";
+import { helpOf, type CrossOrigin } from "./answers.ts";
 import { Challenge } from "./challenge.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
@@ -148,7 +148,7 @@ export class Work {
 
   #generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
     const { bodyLimits, answerLimits, cors, support } = settings;
-    const told = { cors, help: helpLines(support) };
+    const told = { cors, help: helpOf(support) };
     const ground = { ids: this.ids, answers: new AnswerWatch(answerLimits), told };
     return {
       settings,

@@ -3,7 +3,7 @@
 export const REQUESTS_CSS = [
   "body{max-width:72rem;margin:0 auto}",
   "header{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:center;justify-content:space-between}",
-  "header h1{margin:0}header form{display:flex;gap:.5rem;flex-wrap:wrap;align-items:end}",
+  "header h1{margin:0}header form{display:flex;gap:.5rem;flex-wrap:wrap;align-items:end;min-width:0}header form label{min-width:0;max-width:100%}",
   "header label{font-size:.875rem;color:var(--dim)}header input{display:block;width:21rem;max-width:100%}",
   "header button{align-self:end}",
   "header .check{display:flex;gap:.4rem;align-items:center;align-self:end;min-height:2.75rem;color:var(--text)}",

@@ -76,8 +76,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "does not say that an answer varies by payment",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `responseVary: PAYMENT_HEADERS[version]`,
-    put: `responseVary: null`,
+    find: `["Vary", PAYMENT_HEADERS[version], ...help.lines]`,
+    put: `help.lines`,
     topics: ["methods"],
   },
   {

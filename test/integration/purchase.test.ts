@@ -378,6 +378,28 @@ describe("refusals", () => {
     }
   });
 
+  it.each(VERSIONS)(
+    "a signature for another domain is told what it was made for, in version %i",
+    async (version) => {
+      const buyer = await richBuyer(chain);
+      for (const [signing, said] of [
+        [{ chainId: 8453 }, "signed for chain 8453; this is 84532"],
+        [
+          { domain: { name: "USD Coin" } },
+          'signed for token name "USD Coin"; this one\'s is "USDC"',
+        ],
+        [{ domain: { version: "1" } }, 'signed for token version "1"; this one\'s is "2"'],
+      ] as const) {
+        const header = await sign(buyer, weather(), { version, ...signing });
+        const refused = await present(weather(), header, {}, version);
+        expect(refused.status).toBe(402);
+        expect(refused.error).toMatch(/^invalid_exact_evm_payload_signature: /);
+        expect(refused.error).toContain(said);
+      }
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
+    },
+  );
+
   it("a payer without money is 402 insufficient_funds, and may try again with money", async () => {
     const buyer = freshAccount();
     const header = await sign(buyer, weather());

@@ -36,16 +36,19 @@ export const VERSIONS = [X402_VERSION, X402_VERSION_2] as const;
 interface SignOptions {
   readonly init?: RequestInit;
   readonly overrides?: Partial<EvmAuthorization>;
+  /** Another EIP-712 domain than the token's. */
+  readonly domain?: { readonly name?: string; readonly version?: string };
+  readonly chainId?: number;
 }
 
 /** A signed payment for what a URL costs, as it stands in the header of each version. */
 export async function signInBoth(
   buyer: FreshAccount,
   url: string,
-  { init, overrides = {} }: SignOptions = {},
+  { init, ...signing }: SignOptions = {},
 ): Promise<Readonly<Record<X402Version, string>>> {
   const requirements = await quote(url, init);
-  const payment = await signPayment({ account: buyer.account, requirements, overrides });
+  const payment = await signPayment({ account: buyer.account, requirements, ...signing });
   return inBoth({ paymentPayload: payment, paymentRequirements: requirements });
 }
 

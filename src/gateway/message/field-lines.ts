@@ -189,13 +189,13 @@ function pushUnset(lines: string[], name: string, value: string, set: readonly s
 
 /**
  * The lines for the client: the backend's, filtered, without those that `set` replaces and those that are
- * `removed` (lower-case names); then `set`, then `vary`. Where `set` says what caches may do, the backend says
+ * `removed` (lower-case names); then `set`, then `added`, which stand beside the backend's. Where `set` says what caches may do, the backend says
  * nothing of it.
  */
 export function responseLines(
   raw: readonly string[],
   set: readonly string[],
-  vary: string | null,
+  added: readonly string[],
   removed = NONE,
 ): string[] {
   const lines: string[] = [];
@@ -208,7 +208,7 @@ export function responseLines(
     lines.push(name, raw[index + 1] ?? "");
   }
   for (const text of set) lines.push(text);
-  if (vary !== null) lines.push("Vary", vary);
+  for (const text of added) lines.push(text);
   return lines;
 }
 
@@ -230,7 +230,7 @@ export function upgradeRequiredLines(
 
 /** The lines of an interim answer for the client, filtered as those of the answer; it frames nothing. */
 export function interimLines(raw: readonly string[], removed = NONE): string[] {
-  const lines = responseLines(raw, [], null, removed);
+  const lines = responseLines(raw, [], [], removed);
   return lines.filter((_, index) => !isNamed(lines[index - (index % 2)] ?? "", "content-length"));
 }
 

@@ -16,12 +16,14 @@ import type { RequestTrace } from "../request-trace.ts";
 import { toldAgain } from "../upstream/kept-answer.ts";
 import type { Delivery, Engine } from "../upstream/upstream.ts";
 import {
+  headOf,
   JSON_TYPE,
   onResponseGone,
   whenSent,
+  type AlwaysTold,
   type Replaying,
-  type VisitIds,
   type Visitor,
+  type VisitorGround,
 } from "../visitor.ts";
 import type { Dialect } from "./dialect.ts";
 import type { HeldAnswers } from "./held-answers.ts";
@@ -68,14 +70,16 @@ export class CheckVisitor implements Visitor {
   readonly replaying: Replaying | null;
   readonly #response: InboundResponse;
   readonly #manner: Manner;
+  readonly #told: AlwaysTold;
 
   constructor(
     request: OriginalRequest,
     response: InboundResponse,
     { manner, isBeside }: CheckTerms,
-    ids: VisitIds,
+    { ids, told }: Pick<VisitorGround, "ids" | "told">,
   ) {
     this.id = ids.nameOf(ids.next());
+    this.#told = told;
     this.request = request;
     this.#response = response;
     this.#manner = manner;
@@ -84,14 +88,13 @@ export class CheckVisitor implements Visitor {
   }
 
   answer(answer: Answer): void {
-    const { status, lines, body } = answer;
+    const { status, lines, body, bytes } = answer;
     // The connection is that of the proxy, and none of the client's affair.
     const own = lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
-    const all = [...own, "Cache-Control", answer.caching ?? "no-store"];
-    if (status >= 500) all.push("X-Request-Id", this.id);
+    const all = headOf({ ...answer, lines: own }, this, this.#told);
     if (body !== null) all.push("Content-Type", answer.type ?? JSON_TYPE);
     const { answers, held } = this.#manner;
-    const full = { status, lines: all, body };
+    const full = { status, lines: all, body, ...(bytes && { bytes }) };
     if (answers === "held") {
       this.#write({ status: 401, lines: [HELD, held.hold(full)], body: null });
     } else if (answers === "refusal" && status < 300) this.#write(UNDELIVERABLE);
@@ -137,11 +140,11 @@ export class CheckVisitor implements Visitor {
   }
 
   /** What the proxy sets for its backend, then what it sets for its client. */
-  #passLines({ requestHeaders, responseSet, responseVary, sale }: Passage): string[] {
+  #passLines({ requestHeaders, responseSet, responseAdded, sale }: Passage): string[] {
     const lines = [PASS, sale === null ? "free" : "paid", ...requestHeaders, ...responseSet];
+    lines.push(...responseAdded);
     const key = valueOf(this.request.rawHeaders, "idempotency-key") ?? sale?.idempotencyKey;
     if (key !== undefined) lines.push("Idempotency-Key", key);
-    if (responseVary !== null) lines.push("Vary", responseVary);
     return lines;
   }
 
@@ -168,21 +171,24 @@ export class CheckVisitor implements Visitor {
     };
   }
 
-  #write({ status, lines, body }: Answer): void {
-    writeAnswer(this.#response, { status, lines, body });
+  #write(answer: Answer): void {
+    writeAnswer(this.#response, answer);
   }
 }
 
 /** Hands an answer to the proxy as it is. */
-export function writeAnswer(response: InboundResponse, { status, lines, body }: Answer): void {
+export function writeAnswer(
+  response: InboundResponse,
+  { status, lines, body, bytes }: Pick<Answer, "status" | "lines" | "body" | "bytes">,
+): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
-  const bytes = Buffer.byteLength(body ?? "");
-  const length = status === 204 ? [] : ["Content-Length", String(bytes)];
+  const sent = bytes ?? Buffer.from(body ?? "");
+  const length = status === 204 ? [] : ["Content-Length", String(sent.length)];
   response.writeHead(status, [...lines, ...length]);
-  response.end(body ?? undefined);
+  response.end(sent);
 }
 
 const JSON_LINES = ["Content-Type", "application/json", "Cache-Control", "no-store"];

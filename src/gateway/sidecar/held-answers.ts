@@ -16,6 +16,8 @@ export interface FullAnswer {
   readonly lines: readonly string[];
   /** Null: none. */
   readonly body: string | null;
+  /** What is sent of it, where that is compressed. */
+  readonly bytes?: Uint8Array;
 }
 
 export class HeldAnswers {

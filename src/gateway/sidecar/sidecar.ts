@@ -160,7 +160,9 @@ export class Sidecar {
 
   #ask(original: OriginalRequest, response: ServerResponse, terms: CheckTerms): void {
     const { gateway } = this.#options;
-    gateway.handleCheck(new CheckVisitor(original, response, terms, gateway.work.ids));
+    gateway.handleCheck(
+      new CheckVisitor(original, response, terms, gateway.work.generation.ground),
+    );
   }
 
   #note(payment: string, response: ServerResponse): void {

@@ -150,14 +150,14 @@ export class Forwarding implements ClientHandler {
     const state = this.#state;
     if (state.is === "over" || this.#declines(status)) return;
     const upstreamMs = performance.now() - this.#startedAt;
-    const { request, response, responseSet, responseVary, removed, sale } = this.#exchange;
+    const { request, response, responseSet, responseAdded, removed, sale } = this.#exchange;
     const verdict = sale?.judge(status, raw);
     if (verdict === "followed" && state.is === "asking") {
       response.off("close", this.#onClientClose);
       return this.#settle({ kind: "redirected", status });
     }
     const { method = "" } = request;
-    const lines = responseLines(raw, responseSet, responseVary, removed);
+    const lines = responseLines(raw, responseSet, responseAdded, removed);
     if (status === UPGRADE_REQUIRED) {
       const isLast = response.shouldKeepAlive === false;
       lines.push(...upgradeRequiredLines(raw, isLast, removed));

@@ -7,7 +7,7 @@ export interface Passage {
   readonly target: string;
   readonly requestHeaders: readonly string[];
   readonly responseSet: readonly string[];
-  readonly responseVary: string | null;
+  readonly responseAdded: readonly string[];
   readonly sale: Sale | null;
   readonly removed?: ReadonlySet<string>;
 }

@@ -314,8 +314,8 @@ class Upgrading {
 
   /** Runs before `ws()` relays the 101 with what `answer.headers` holds then. */
   #switch(answer: IncomingMessage, upstream: Socket): void {
-    const { socket, responseSet, removed } = this.#exchange;
-    const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
+    const { socket, responseSet, responseAdded, removed } = this.#exchange;
+    const lines = responseLines(answer.rawHeaders, responseSet, responseAdded, removed);
     Object.assign(answer, { headers: switchingHeaders(lines) });
     this.#place.tunnels.open(socket, upstream);
     socket.once("close", () => upstream.destroySoon());
@@ -325,7 +325,7 @@ class Upgrading {
 
   /** The backend answered with something else than 101: its answer, whole, then the end. */
   #decline(outgoing: ClientRequest, answer: IncomingMessage): void {
-    const { socket, responseSet, removed, sale } = this.#exchange;
+    const { socket, responseSet, responseAdded, removed, sale } = this.#exchange;
     const status = answer.statusCode ?? 502;
     const upstreamMs = performance.now() - this.#startedAt;
     const body = new Gathered();
@@ -341,7 +341,7 @@ class Upgrading {
       if (sale?.judge(status, answer.rawHeaders) !== "goods") await sale?.refused();
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
-      const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
+      const lines = responseLines(answer.rawHeaders, responseSet, responseAdded, removed);
       if (status === 426) lines.push(...upgradeRequiredLines(answer.rawHeaders, true, removed));
       if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
       writeAnswer(socket, { status, lines, body: body.whole() });

@@ -29,6 +29,8 @@ interface Passage {
   readonly host?: string | null;
   /** Raw `name, value` pairs for the client; they replace the backend's lines of the same name. */
   readonly responseSet: readonly string[];
+  /** The same that stand beside the backend's. */
+  readonly responseAdded: readonly string[];
   /** Null for an exchange that nobody paid for. */
   readonly sale: Sale | null;
 }
@@ -68,8 +70,6 @@ export interface UpstreamExchange extends Passage {
   /** Called when bytes of the answer wait for the client, perhaps more than once. */
   readonly waits?: () => void;
   readonly response: InboundResponse;
-  /** A field name to add to `Vary`, beside whatever the backend says there; null for none. */
-  readonly responseVary: string | null;
   /**
    * Statuses, of 502, 503 and 504, that are not passed on where the request can be sent elsewhere: the exchange
    * is then `unanswered` for the reason `declined`, and `retriable`. Null, and the default: none. Without a

@@ -15,6 +15,7 @@ import {
   type FacilitatorRequest,
   type PaymentRequirements,
 } from "../../x402/x402.ts";
+import { unitsText } from "../../x402/token.ts";
 import type { Checked } from "../mechanism.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
@@ -245,7 +246,7 @@ export function firstFault(
   if (authorization.value < amount || isMore) {
     return {
       code: "invalid_exact_evm_payload_authorization_value",
-      detail: `the authorization pays ${isMore ? "more" : "less"} than ${amount}`,
+      detail: `the authorization pays ${isMore ? "more" : "less"} than ${unitsText([amount], authorization.token.asset)}`,
     };
   }
   return null;

@@ -3,8 +3,8 @@
  * reads the payer's balance and the nonce's state, finds whether the token asks code of the payer's about
  * the signature, and simulates the transfer.
  */
-import { formatAmount } from "../../x402/amount.ts";
 import { askingTheSeller, err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { unitsText } from "../../x402/token.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -234,9 +234,7 @@ function judgeReads(
     return refuse("invalid_payment_requirements", detail);
   }
   if (balance < value) {
-    const { decimals, symbol } = token.asset;
-    const [has, asked] = [balance, value].map((units) => formatAmount(units, decimals));
-    const detail = `the payer holds ${has} of the ${asked} ${symbol} that this costs`;
+    const detail = `the payer holds ${unitsText([balance, value], token.asset)}`;
     // This very payment may be what the rest was spent on.
     return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }

@@ -54,10 +54,18 @@ function notThePayers(authorization: EvmCheckedAuthorization): Result<never, Ref
   return refuse(code, `${detail} for this payment: ${said}`);
 }
 
+/** An address that has signed what is not its own. */
+interface Codeless {
+  /** When it was seen without code, Unix seconds. */
+  readonly at: number;
+  /** Its key has signed for something else: for what, is looked for again. That costs more than to refuse. */
+  readonly isMistaken: boolean;
+}
+
 export class WalletInspection {
   readonly #at: WalletInspectionOptions;
-  /** When they were seen without code, Unix seconds, by lower-case address. */
-  readonly #codeless = new LRUCache<string, number>({ max: MAX_CODELESS });
+  /** By lower-case address. */
+  readonly #codeless = new LRUCache<string, Codeless>({ max: MAX_CODELESS });
 
   constructor(options: WalletInspectionOptions) {
     this.#at = options;
@@ -69,11 +77,14 @@ export class WalletInspection {
   }
 
   /** What a signature that is no key's of the payer's is worth by what was seen a moment ago; undefined: ask. */
-  known({ from }: EvmCheckedAuthorization): Result<never, Refusal> | undefined {
-    const seenAt = this.#codeless.peek(from);
-    if (seenAt === undefined) return undefined;
+  known(authorization: EvmCheckedAuthorization): Result<never, Refusal> | undefined {
+    const { from } = authorization;
+    const seen = this.#codeless.peek(from);
+    if (seen === undefined) return undefined;
     // A clock that was set back makes nothing younger.
-    if (Math.abs(this.#at.clock() - seenAt) < CODELESS_SECONDS) return NOT_THE_PAYERS;
+    if (Math.abs(this.#at.clock() - seen.at) < CODELESS_SECONDS) {
+      return seen.isMistaken ? notThePayers(authorization) : NOT_THE_PAYERS;
+    }
     this.#codeless.delete(from);
     return undefined;
   }
@@ -90,11 +101,15 @@ export class WalletInspection {
     const { clock, drafting } = this.#at;
     const gasLimit = drafting.gasLimit(authorization);
     const { judged, signature } = await inspectWallet(rpc, authorization, gasLimit, signal);
-    if (signature === "silent") this.#codeless.set(authorization.from, clock());
+    const told = signature === "silent" ? notThePayers(authorization) : NOT_THE_PAYERS;
+    if (signature === "silent") {
+      const isMistaken = told !== NOT_THE_PAYERS;
+      this.#codeless.set(authorization.from, { at: clock(), isMistaken });
+    }
     // Whether a refusal comes before the signature in the order of the wire.
     if (!judged.ok && judged.error.code === "invalid_payment_requirements") return judged;
     // Not a contract: nobody but the token's own recovery could accept it, and that will not.
-    if (signature === "silent") return notThePayers(authorization);
+    if (signature === "silent") return told;
     if (judged.ok) {
       const rehearsed = await this.#rehearse(rpc, authorization, signal);
       return rehearsed.ok ? judged : rehearsed;

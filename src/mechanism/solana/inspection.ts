@@ -3,6 +3,7 @@
  * executed now (V28), why not (V29), and whose tokens it moves (V25).
  */
 import { askingTheSeller, err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { unitsText } from "../../x402/token.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -82,6 +83,7 @@ export class Inspection {
     if (!judged.ok) return judged;
     const { transaction, message } = authorization;
     const { source } = judged.value;
+    const { tokens } = this.#options.rules;
     let simulation: Simulation;
     try {
       simulation = await simulate(rpc, transaction.bytes, source, signal);
@@ -96,7 +98,7 @@ export class Inspection {
     }
     const { failure, slot } = simulation;
     if (failure !== null)
-      return explain(rpc, { authorization, judged: judged.value, failure }, signal);
+      return explain(rpc, { authorization, judged: judged.value, failure }, tokens, signal);
     this.#options.notedValid(message.blockhash, slot);
     const left = this.#judgeSource(simulation, authorization, judged.value);
     return left.ok ? ok({ judged: judged.value, left: left.value }) : left;
@@ -154,6 +156,7 @@ interface Failed {
 async function explain(
   rpc: Rpc,
   { authorization, judged, failure }: Failed,
+  tokens: RuleOptions["tokens"],
   signal: AbortSignal,
 ): Promise<Result<never, Refusal>> {
   const { name, instruction, custom, account } = failure;
@@ -170,8 +173,9 @@ async function explain(
   if (instruction === undefined) return failed(`${words}${hintOf(name)}`);
   if (instruction !== judged.transferIndex) return failed(words);
   if (custom === INSUFFICIENT_FUNDS) {
-    const { amount } = authorization.demand;
-    const detail = `the payer's token account ${judged.source} has less than ${amount} atomic units to give`;
+    const { amount, asset } = authorization.demand;
+    const wanted = unitsText([amount], tokens.get(asset) ?? { address: asset });
+    const detail = `the payer's token account ${judged.source} has less than ${wanted} to give`;
     return refuse("insufficient_funds", detail);
   }
   if (NO_TOKEN_ACCOUNT.has(name)) {

@@ -20,6 +20,8 @@ import { readTransfer } from "./token-transfer.ts";
 export interface SolanaToken {
   /** The mint, base58. */
   readonly address: string;
+  /** As the configuration calls it. */
+  readonly symbol: string;
   readonly decimals: number;
   /** The program that owns the mint, base58; null until the start-up checks have read it. */
   readonly program: string | null;
@@ -165,8 +167,7 @@ export function judge(
     creationFault(creations, { payer, payTo, asset, tokenProgram, destination });
   if (fault !== undefined) return broken(fault);
 
-  const { decimals } = token;
-  const expected = { payer, asset, decimals, tokenProgram, destination, amount };
+  const expected = { payer, token, tokenProgram, destination, amount };
   const transfer = readTransfer(transfers, expected);
   if (!transfer.ok) return broken(transfer.error);
 

@@ -105,8 +105,8 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
     this.accounts = [...this.#keypairs.keys()];
     // By mint; a program that is not configured is not known before the mint has been read.
     this.#tokens = new Map(
-      assets.map(({ address, decimals, tokenProgram }) => {
-        return [address, { address, decimals, program: tokenProgram }];
+      assets.map(({ address, symbol, decimals, tokenProgram }) => {
+        return [address, { address, symbol, decimals, program: tokenProgram }];
       }),
     );
     this.#terms = {

@@ -1,13 +1,14 @@
 /** The one token transfer of a payment (V23, V24): from the payer's tokens to the payee, to the last unit. */
 import type { Found } from "./message.ts";
+import type { SolanaAsset } from "../../x402/network.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
+import { unitsText } from "../../x402/token.ts";
 
 /** What the transfer has to do. Addresses in base58. */
 export interface Expected {
   /** The second signer. */
   readonly payer: string;
-  readonly asset: string;
-  readonly decimals: number;
+  readonly token: Pick<SolanaAsset, "address" | "symbol" | "decimals">;
   /** The program that owns the mint. */
   readonly tokenProgram: string;
   /** payTo's associated account for the asset. */
@@ -57,7 +58,8 @@ export function readTransfer(
 
 function accountFault({ program, accounts }: Found, expected: Expected): string | undefined {
   const [source, mint, destination, authority] = accounts;
-  const { payer, asset, tokenProgram } = expected;
+  const { payer, token, tokenProgram } = expected;
+  const { address: asset } = token;
   if (authority !== payer) {
     return `is authorized by ${authority}; it must be the second signer, ${payer}`;
   }
@@ -71,10 +73,13 @@ function accountFault({ program, accounts }: Found, expected: Expected): string 
   return source === destination ? "pays the account that it takes from" : undefined;
 }
 
-function dataFault(data: Uint8Array, { amount, decimals }: Expected): string | undefined {
+function dataFault(data: Uint8Array, { amount, token }: Expected): string | undefined {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   const moved = view.getBigUint64(AMOUNT_OFFSET, true);
-  if (moved !== amount) return `moves ${moved} atomic units; it must be exactly ${amount}`;
+  if (moved !== amount) {
+    return `moves ${unitsText([moved], token)}; it must be exactly ${unitsText([amount], token)}`;
+  }
   const stated = view.getUint8(DECIMALS_OFFSET);
+  const { decimals } = token;
   return stated === decimals ? undefined : `states ${stated} decimals; the mint has ${decimals}`;
 }

@@ -330,7 +330,7 @@ function exhausted({
 }: Extract<DeadClaim, { kind: "exhausted" }>): string {
   const paid = `paid in ${transaction}, and each attempt to deliver it has failed`;
   return isRenewable
-    ? `${paid}; request the URL again and sign a new payment: it is not charged, and the delivery is tried again`
+    ? `${paid}; request the URL again and sign a new payment: it is not charged, and the delivery is tried again, or ask the seller`
     : `${paid}, those of the last day included; try again later, or ask the seller`;
 }
 

@@ -18,6 +18,7 @@ import type { PurseReader } from "../../mechanism/mechanism.ts";
 import { forNobody } from "../../telemetry/request-context.ts";
 import type { Time } from "../../time/time.ts";
 import type { Refusal } from "../../x402/result.ts";
+import { unitsText } from "../../x402/token.ts";
 import type { SignablePayment } from "./pending-payment.ts";
 
 /** How long a payment waits for others of its payer to be decided, milliseconds: a few blocks. */
@@ -156,7 +157,7 @@ export class ContestedPurses {
     for (const { item, amountAtomic } of over) {
       refused(
         item,
-        amountAtomic > balanceAtomic ? tooLittle(balanceAtomic, amountAtomic) : UNDER_WAY,
+        amountAtomic > balanceAtomic ? tooLittle(item, balanceAtomic, amountAtomic) : UNDER_WAY,
       );
     }
   }
@@ -195,7 +196,12 @@ const UNDER_WAY: Refusal = {
     "them; try again when they are settled",
 };
 
-function tooLittle(balanceAtomic: bigint, amountAtomic: bigint): Refusal {
-  const detail = `the payer holds ${balanceAtomic} of ${amountAtomic} atomic units`;
+function tooLittle(
+  { request }: SignablePayment,
+  balanceAtomic: bigint,
+  amountAtomic: bigint,
+): Refusal {
+  const { asset: address } = request.paymentRequirements;
+  const detail = `the payer holds ${unitsText([balanceAtomic, amountAtomic], { address })}`;
   return { code: "insufficient_funds", detail };
 }

@@ -115,7 +115,8 @@ beforeAll(async () => {
       payee,
       routes: ROUTES,
       storePath: join(folder, "ledger.db"),
-      more: `cors: true\n${more}`,
+      // Of sales, which go on between the two, the listing would tell.
+      more: `cors: true\ndiscovery: { quality: false }\n${more}`,
     });
   const buyer = freshAccount();
   await chain.fund(buyer.address, 1_000_000n);

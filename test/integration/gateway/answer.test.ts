@@ -91,7 +91,7 @@ describe("an answer", () => {
       {},
       {
         responseSet: ["X-PAYMENT-RESPONSE", "ours", "Cache-Control", "private, no-store"],
-        responseVary: "X-PAYMENT",
+        responseAdded: ["Vary", "X-PAYMENT"],
       },
     );
     const { rawHeaders } = await send(port, { headers: ["Connection", "close"] });

@@ -34,7 +34,7 @@ export async function front(
       target: request.url ?? "/",
       requestHeaders: [],
       responseSet: [],
-      responseVary: null,
+      responseAdded: [],
       sale: null,
     });
   });

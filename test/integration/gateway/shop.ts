@@ -53,6 +53,8 @@ export interface ShopOptions {
   /** In place of one for the origin. */
   readonly engine?: Engine;
   readonly cors?: GatewayOptions["cors"];
+  /** As a link; default: nobody helps. */
+  readonly support?: string;
   /** Addresses and ranges of proxies. */
   readonly trusted?: readonly TrustedRange[];
   /** Default: nobody knows our names. */
@@ -143,6 +145,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     }),
     publish: () => ({ status: 200, body: "", type: "application/json", etag: null }),
     cors,
+    support: options.support ?? null,
     maxInFlight: options.maxInFlight ?? 1_000,
     trustedProxies: new TrustedProxies(options.trusted ?? []),
     unpaidRates: {

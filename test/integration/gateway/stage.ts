@@ -86,7 +86,7 @@ type Passage = Pick<
   | "declined"
   | "begin"
   | "responseSet"
-  | "responseVary"
+  | "responseAdded"
   | "sale"
 >;
 
@@ -105,7 +105,7 @@ export async function stage(
     else next(delivery);
   };
   const exchanges: Stage["exchanges"] = [];
-  const none = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
+  const none = { requestHeaders: [], responseSet: [], responseAdded: [], sale: null };
   const extra: Passage = { ...none, ...passage };
   const server = createServer({ keepAliveTimeout: 60_000, optimizeEmptyRequests: true });
   server.on("request", (request, response) => {
@@ -220,8 +220,12 @@ export class RawClient {
   async until(mark: string): Promise<string> {
     while (!this.#received.includes(mark)) {
       await new Promise<void>((resolve, reject) => {
-        this.socket.once("data", () => resolve());
-        this.socket.once("close", () => reject(new Error(`closed after ${this.#received}`)));
+        const closed = (): void => reject(new Error(`closed after ${this.#received}`));
+        this.socket.once("close", closed);
+        this.socket.once("data", () => {
+          this.socket.off("close", closed);
+          resolve();
+        });
       });
     }
     return this.#received;

@@ -3,7 +3,8 @@ import { createServer as createTcpServer, type AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { buy, errorOf, openShop, receiptOf } from "./shop.ts";
-import { backend, onHead, RawClient, send } from "./stage.ts";
+import { VERSIONS } from "../../support/buyer.ts";
+import { backend, onHead, RawClient, send, type Answer } from "./stage.ts";
 
 /** A backend on a port of its own that goes away and comes back. */
 async function restartable(handler: RequestListener): Promise<{
@@ -64,6 +65,45 @@ describe("after the settlement", () => {
       );
     }
   });
+
+  test.each(VERSIONS)(
+    "where the seller can be asked stands in each answer, in version %i",
+    async (version) => {
+      const link = '<mailto:help@shop.example>; rel="help"';
+      const own = ['</terms>; rel="terms"', '</next>; rel="next"'];
+      const origin = await backend((request, response) => {
+        if (request.url === "/broken") request.socket.destroy();
+        else {
+          response.writeHead(request.url === "/busy" ? 503 : 200, { Link: own }).end("sold");
+        }
+      });
+      const asks = "ask the seller: mailto:help@shop.example";
+      const shop = await openShop(origin, { support: "mailto:help@shop.example", cors: "any" });
+      const linesOf = ({ rawHeaders }: Answer, name: string): readonly string[] =>
+        rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1] === name);
+
+      // Sold, and given again.
+      for (const _ of ["sold", "kept"]) {
+        const answer = await buy(shop, {}, 1, version);
+        expect([answer.status, linesOf(answer, "Link")]).toEqual([200, [...own, link]]);
+      }
+      for (const [path, number, status, links] of [
+        ["/busy", 2, 503, [...own, link]],
+        ["/broken", 3, 502, [link]],
+      ] as const) {
+        let last: Answer | undefined;
+        for (let attempt = 0; attempt < 3; attempt += 1) {
+          last = await buy(shop, { path }, number, version);
+          expect([last.status, linesOf(last, "Link")]).toEqual([status, links]);
+        }
+        if (status === 502 && last !== undefined) expect(errorOf(last)).toContain(`, or ${asks}`);
+        const none = await buy(shop, { path }, number, version);
+        expect([none.status, linesOf(none, "Link")]).toEqual([409, [link]]);
+        expect(errorOf(none)).toMatch(new RegExp(`, or ${asks}$`));
+        expect(linesOf(none, "Access-Control-Expose-Headers")[0]).toContain("Link");
+      }
+    },
+  );
 
   test("each of its three attempts is one request, though kept connections die of it", async () => {
     let sold = 0;

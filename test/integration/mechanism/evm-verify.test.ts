@@ -86,7 +86,7 @@ describe("an EOA's payment", () => {
     const dear = { ...requirements, maxAmountRequired: "10001" };
     const payment = await sign({ requirements: dear });
     expect(await verify(payment, evm, dear)).toBe(
-      "insufficient_funds: the payer holds 0.01 of the 0.010001 USDC that this costs",
+      "insufficient_funds: the payer holds 10000 of 10001 atomic units ($0.01 of $0.010001)",
     );
     await chain.fund(payer.address, 1n);
     expect(await verify(payment, evm, dear)).toBe("valid");
@@ -268,7 +268,7 @@ describe("a smart wallet's payment (ERC-1271)", () => {
   test("is refused for a fault of its own without a call", async () => {
     const little = await sign({ overrides: { from: wallet, value: "9999" } });
     expect(await verify(little)).toMatch(
-      /^invalid_exact_evm_payload_signature: .*: the authorization pays less than 10000$/,
+      /^invalid_exact_evm_payload_signature: .*: the authorization pays less than 10000 atomic units \(\$0\.01\)$/,
     );
     expect(calls).toEqual([]);
   });

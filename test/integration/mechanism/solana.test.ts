@@ -118,7 +118,7 @@ describe("a payment that the chain would not execute is refused", () => {
   test("for too little in the payer's account", async () => {
     const dear = { ...bench.payment, amount: FUNDS + 1n };
     expect(await bench.verify(bench.plan({}, dear), bench.solana, dear)).toBe(
-      `insufficient_funds: the payer's token account ${sourceOf(bench.payment)} has less than 1000001 atomic units to give`,
+      `insufficient_funds: the payer's token account ${sourceOf(bench.payment)} has less than 1000001 atomic units ($1.000001) to give`,
     );
     expect(bench.node.calls()).toEqual({ simulateTransaction: 1 });
   });

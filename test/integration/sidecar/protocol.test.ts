@@ -135,6 +135,24 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     },
   );
 
+  it("its own answers may be read by pages of other origins, and name where help is", async () => {
+    const own = await serve("proxy: envoy", "cors: true\nsupport: help@shop.example");
+    const link = '<mailto:help@shop.example>; rel="help"';
+    for (const [path, status] of [
+      ["/weather", 402],
+      ["/nowhere", 404],
+      ["/a/%2e%2e%2fb", 400],
+    ] as const) {
+      const { status: told, headers } = await check(`${own}/check${path}`, "GET", LINES);
+      expect([told, headers["access-control-allow-origin"]]).toEqual([status, "*"]);
+      expect(headers["link"]).toBe(status === 402 ? link : undefined);
+    }
+    const asked = await check(`${own}/check/weather`, "GET", LINES);
+    const { header, name } = await paymentFor(asked);
+    const paid = await check(`${own}/check/weather`, "GET", { ...LINES, [name]: header });
+    expect([paid.status, paid.headers["link"]]).toEqual([200, link]);
+  });
+
   it.each(VERSIONS)(
     "a payment of version %i is passed again to whom it was sold, and to nobody else who found it on the chain",
     async (version) => {

@@ -200,7 +200,7 @@ describe("faults of an authorization", () => {
       overrides: { from: payer.address, value: "1" },
     });
     const detail =
-      "the signature is not the payer's own key's; of a smart wallet's payment: the authorization pays less than 10000";
+      "the signature is not the payer's own key's; of a smart wallet's payment: the authorization pays less than 10000 atomic units ($0.01)";
     expect(checked).toMatchObject({
       ok: true,
       value: {

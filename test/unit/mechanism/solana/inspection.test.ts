@@ -47,8 +47,8 @@ beforeEach(() => {
 });
 
 function setProgram(program: string | null): void {
-  const { address, decimals } = devnet().asset;
-  tokens.set(address, { address, decimals, program });
+  const { address, symbol, decimals } = devnet().asset;
+  tokens.set(address, { address, symbol, decimals, program });
 }
 
 interface Question {

@@ -25,7 +25,7 @@ export const PAYMENT = somePayment();
 export function optionsFor(payment: Payment, changes: Partial<RuleOptions> = {}): RuleOptions {
   const { asset: address, decimals, tokenProgram: program } = payment;
   return {
-    tokens: new Map([[address, { address, decimals, program }]]),
+    tokens: new Map([[address, { address, symbol: "USDC", decimals, program }]]),
     feePayers: new Set([payment.feePayer]),
     payTo: null,
     maxFeeLamports: 100_000n,

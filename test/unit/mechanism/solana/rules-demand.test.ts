@@ -99,7 +99,7 @@ describe("what is served (V8, V9)", () => {
   });
 
   test("also one whose mint has not been read, as its payments can be told apart without", () => {
-    const tokens = new Map([[USDC, { address: USDC, decimals: 6, program: null }]]);
+    const tokens = new Map([[USDC, { address: USDC, symbol: "USDC", decimals: 6, program: null }]]);
     expect(read({}, { tokens })).toMatchObject({ ok: true });
   });
 

@@ -1,5 +1,6 @@
 /** The one transfer of a payment on Solana, V23 to V25, each rule from both sides of its edge. */
 import { describe, expect, test } from "vitest";
+import { formatAmount } from "../../../../src/x402/amount.ts";
 import { associatedAccount } from "../../../../src/mechanism/solana/associated-account.ts";
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from "../../../../src/mechanism/solana/programs.ts";
 import {
@@ -55,7 +56,7 @@ describe("what the transfer moves (V24)", () => {
     expect(verdict(paying({ amount: 10_000n }))).toBe("accepted");
     for (const amount of [9_999n, 10_001n, 0n, 2n ** 64n - 1n, 10_000n << 8n]) {
       expect(verdict(paying({ amount }))).toBe(
-        `instructions[2], the token transfer, moves ${amount} atomic units; it must be exactly 10000`,
+        `instructions[2], the token transfer, moves ${amount} atomic units ($${formatAmount(amount, 6)}); it must be exactly 10000 atomic units ($0.01)`,
       );
     }
   });
@@ -126,7 +127,7 @@ describe("whose tokens the transfer moves (V25)", () => {
 describe("an asset whose mint is not known", () => {
   test("is no fault of the payment's while it has not been read", () => {
     const { asset: address, decimals } = PAYMENT;
-    const tokens = new Map([[address, { address, decimals, program: null }]]);
+    const tokens = new Map([[address, { address, symbol: "USDC", decimals, program: null }]]);
     expect(judgePlan(planOf(), { options: { tokens } })).toMatchObject({
       ok: false,
       error: { code: "unexpected_verify_error" },

@@ -111,7 +111,8 @@ describe("a payment behind others of its payer", () => {
     shown.add(spend(1).key);
     decided.resolve();
     await time.advance(0);
-    expect([...refused.values()]).toEqual(Array(2).fill("the payer holds 0 of 10000 atomic units"));
+    const told = "the payer holds 0 of 10000 atomic units ($0 of $0.01)";
+    expect([...refused.values()]).toEqual(Array(2).fill(told));
     expect(purses.size).toBe(0);
   });
 
