@@ -3,7 +3,9 @@ import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
 import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
+import { HostNames } from "../../../src/http/host-names.ts";
 import { MAX_STORED_BODY_BYTES } from "../../../src/ledger/ledger.ts";
+import { Offers } from "../../../src/payments/sale/offers.ts";
 import { VERSIONS } from "../../support/buyer.ts";
 import { ManualTime } from "../../unit/gateway/manual-time.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
@@ -58,6 +60,8 @@ describe("a redirect of the backend", () => {
     ["a POST that is answered 303", 303, "POST", "GET"],
     ["a POST that is answered 307", 307, "POST", "POST"],
     ["a HEAD that is answered 308", 308, "HEAD", "GET"],
+    ["a POST that is answered 302", 302, "POST", "GET"],
+    ["a PUT that is answered 302", 302, "PUT", "PUT"],
   ])("of %s carries it to the method that follows", async (_, status, method, next) => {
     const shop = await shopOf(leading("https://shop.example/to", status));
     expect(await buy(shop, { path: "/from", method })).toMatchObject({ status });
@@ -99,6 +103,51 @@ describe("a redirect of the backend", () => {
       expect(payment).toMatchObject({ state: "DELIVERED" });
     },
   );
+
+  test("to the host that was asked carries it where that is one of ours, and else is what was sold", async () => {
+    const hosts = { names: new HostNames(["alias.example"]), only: false };
+    for (const [host, state] of [
+      ["alias.example", "SETTLED"],
+      ["127.0.0.1:8402", "SETTLED"],
+      ["cdn.example", "DELIVERED"],
+    ] as const) {
+      const shop = await shopOf(leading(`http://${host}/to`), { hosts });
+      const asked = { path: "/from", headers: ["Host", host] };
+      expect(await buy(shop, asked)).toMatchObject({ status: 302 });
+      const [payment] = await shop.ledger.books.list({ limit: 1 });
+      expect(payment).toMatchObject({ state });
+    }
+  });
+
+  test.each(["to/", "/base/to/", "https://shop.example/base/to/", "/to/"])(
+    "to %s below the prefix of publicUrl is read without it",
+    async (location) => {
+      const publicUrl = "https://shop.example/base";
+      const shop = await shopOf(leading(location), { publicUrl });
+      expect(await buy(shop, { path: "/from" })).toMatchObject({ status: 302 });
+      expect(await buy(shop, { path: "/to/" })).toMatchObject({ status: 200 });
+      expect(settledOf(shop)).toBe(1);
+    },
+  );
+
+  test("at a cheap shop is no payment for that path at a dear one with the same ledger", async () => {
+    const shop = await shopOf(leading("/to"));
+    const { ledger } = shop;
+    const { resource: _, ...offer } = examplePayment(1).request.paymentRequirements;
+    const other = async (publicUrl: string, amount: string): Promise<Stage> => {
+      const offers = new Offers([{ ...offer, maxAmountRequired: amount }]);
+      return shopOf(leading("/to"), { ledger, publicUrl, sold: { offers } });
+    };
+    const dear = await other("https://dear.example", `${offer.maxAmountRequired}0`);
+    const same = await other("https://same.example", offer.maxAmountRequired);
+    const risen = await other("https://shop.example", `${offer.maxAmountRequired}0`);
+    for (const number of [1, 2])
+      expect(await buy(shop, { path: "/from" }, number)).toMatchObject({ status: 302 });
+    expect(await buy(dear, { path: "/to" })).toMatchObject({ status: 402 });
+    expect(dear.asked).toEqual([]);
+    expect(await buy(same, { path: "/to" })).toMatchObject({ status: 200 });
+    expect(await buy(risen, { path: "/to" }, 2)).toMatchObject({ status: 200 });
+  });
 
   test("in a circle ends: the backend is asked so often, and no more", async () => {
     const shop = await shopOf((_, response) => {
@@ -180,6 +229,13 @@ describe("redirects: follow", () => {
     const answer = await buy(shop, { path: "/from", method: "POST" }, 2);
     expect(answer).toMatchObject({ status: 302 });
     expect(shop.asked).toEqual(["GET /from", "GET /free", "POST /from"]);
+  });
+
+  test("does not send a body twice", async () => {
+    const shop = await shopOf(leading("/to"), follow);
+    const asked = { path: "/from", headers: ["Content-Length", "2"], body: ["{}"] };
+    expect(await buy(shop, asked)).toMatchObject({ status: 302 });
+    expect(shop.asked).toEqual(["GET /from"]);
   });
 
   test("tells of a backend that is gone behind the redirect, and the payment is kept", async () => {
@@ -311,6 +367,46 @@ describe("a download", () => {
       await buy(shop, range("0-1"));
       expect(shop.asked).toHaveLength(1);
     }
+  });
+
+  test("asked for with a body is not fetched again: another body would be another purchase", async () => {
+    const shop = await shopOf(serveLarge, repeating);
+    const asking = (text: string) => ({ headers: ["Content-Length", "2"], body: [text] });
+    expect(await buy(shop, asking("{}"))).toMatchObject({ status: 200 });
+    expect(await buy(shop, asking("[]"))).toMatchObject({ status: 402 });
+    expect(await buy(shop)).toMatchObject({ status: 402 });
+    expect(await buy(shop, {}, 2)).toMatchObject({ status: 200 });
+    expect(await buy(shop, asking("[]"), 2)).toMatchObject({ status: 402 });
+    expect(shop.asked).toHaveLength(2);
+  });
+
+  test("asked for by a handshake is not fetched again, nor a tunnel for a download", async () => {
+    const shop = await shopOf(serveLarge, repeating);
+    const upgrade = [
+      "Connection: Upgrade",
+      "Upgrade: websocket",
+      "Sec-WebSocket-Version: 13",
+      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    const small = await shopOf((_, response) => void response.end("fresh"), repeating);
+    const handshake = new RawClient(small.port, head("/sold", upgrade));
+    await handshake.until("fresh");
+    expect(await buy(small, { path: "/sold" })).toMatchObject({ status: 402 });
+    expect(small.asked).toHaveLength(1);
+    expect(await buy(shop, { path: "/sold" })).toMatchObject({ status: 200 });
+    const again = new RawClient(shop.port, head("/sold", upgrade));
+    await again.until("HTTP/1.1 402");
+    expect(shop.asked).toHaveLength(1);
+  });
+
+  test("in part of what is small is kept, and not made anew", async () => {
+    const shop = await shopOf((_, response) => {
+      response.writeHead(206, { "Content-Range": "bytes 0-4/5" }).end("fresh");
+    }, repeating);
+    expect(await buy(shop, range("0-"))).toMatchObject({ status: 206 });
+    expect(await buy(shop, range("0-"))).toMatchObject({ status: 206 });
+    expect(await buy(shop, range("0-4"))).toMatchObject({ status: 402 });
+    expect(shop.asked).toHaveLength(1);
   });
 
   test("is told 503 while its backend is away, and fetched afterwards", async () => {

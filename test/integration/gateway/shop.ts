@@ -57,6 +57,8 @@ export interface ShopOptions {
   readonly trusted?: readonly TrustedRange[];
   /** Default: nobody knows our names. */
   readonly hosts?: ServedHosts;
+  /** Default: `https://shop.example`. */
+  readonly publicUrl?: string;
   /** Questions and refused payments of one address, each as often. */
   readonly unpaidRate?: BoundedRate | null;
   /** Payments of one address whose signatures only the chain can judge; default: no limit. */
@@ -75,7 +77,7 @@ export interface ShopOptions {
  * somebody else for `/others`.
  */
 export async function openShop(origin: string, options: ShopOptions = {}): Promise<Shop> {
-  const { time = systemTime, cors = "off" } = options;
+  const { time = systemTime, cors = "off", publicUrl = "https://shop.example" } = options;
   const ledger =
     options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
   const engine =
@@ -129,7 +131,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       unmatched: null,
       authorities: new Set(),
       hosts: options.hosts ?? null,
-      publicUrl: "https://shop.example",
+      publicUrl,
       documents: new Set(),
       answersPreflight: true,
       earlier: [],
