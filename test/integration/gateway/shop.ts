@@ -52,6 +52,8 @@ export interface ShopOptions {
   readonly upstream?: Partial<UpstreamOptions>;
   /** In place of one for the origin. */
   readonly engine?: Engine;
+  /** Of `/apart`. Default: that of all others. */
+  readonly apart?: Engine;
   readonly cors?: GatewayOptions["cors"];
   /** Addresses and ranges of proxies. */
   readonly trusted?: readonly TrustedRange[];
@@ -117,7 +119,13 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     { methods: null, pattern: "/dear", value: { ...priced, label: "/dear", offers: dear } },
     { methods: null, pattern: "/others", value: { ...priced, label: "/others", offers: others } },
     { methods: null, pattern: "/denied", value: { kind: "deny", meter } },
+    {
+      methods: null,
+      pattern: "/apart",
+      value: { ...priced, label: "/apart", engine: options.apart ?? engine },
+    },
     { methods: ["HEAD"], pattern: "/head", value: { ...priced, label: "HEAD /head" } },
+    { methods: ["GET"], pattern: "/head", value: { ...priced, label: "GET /head" } },
     { methods: ["GET"], pattern: "/read/:id", value: { ...priced, label: "GET /read/:id" } },
     { methods: null, pattern: "/free", value: free },
     { methods: null, pattern: "/free/*", value: free },
