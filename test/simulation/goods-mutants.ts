@@ -3,6 +3,7 @@ import type { Edit } from "../support/mutated-copy.ts";
 import type { Mutant } from "./mutant.ts";
 
 const GOODS = "test/integration/gateway/goods.test.ts";
+const INPUT = "test/integration/gateway/declared-input.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const SHOPS = "src/payments/sale/cheaper-shop.ts";
 const REDIRECTS = "src/gateway/redirects.ts";
@@ -117,17 +118,17 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: `const SELECTING = ["range", `,
     put: `const SELECTING = [`,
   }),
-  caughtBy(GOODS, "charges for what lacks what is declared", {
+  caughtBy(INPUT, "charges for what lacks what is declared", {
     file: PAYWALL,
     find: "const unfit = isNew ? await presented.unfit?.() : null;",
     put: "const unfit = isNew ? null : await presented.unfit?.();",
   }),
-  caughtBy(GOODS, "spends a paid attempt on what lacks what is declared", {
+  caughtBy(INPUT, "spends a paid attempt on what lacks what is declared", {
     file: PAYWALL,
     find: "const unfit = isPaid ? await flight.presented.unfit?.() : null;",
     put: "const unfit = isPaid ? null : await flight.presented.unfit?.();",
   }),
-  caughtBy(GOODS, "waits for a pattern without end", {
+  caughtBy(INPUT, "waits for a pattern without end", {
     file: "src/gateway/declared-input.ts",
     find: "this.#slow.has(name) ? withinLook(look) : look()",
     put: "look()",
