@@ -152,6 +152,11 @@ export class Challenge {
     return asking(plan, answer, outcome);
   }
 
+  /** A payment was looked at, and is not taken: it counts, though nothing is asked for. */
+  refused({ address }: Client): void {
+    this.#unpaid.count(address, "refused");
+  }
+
   /** Nothing is left to pay with: the operator is told, too. */
   #unpayable({ offers, label }: PricedPlan, error: string, lines: readonly string[]): Answer {
     const networks = offers.missing;

@@ -2,6 +2,7 @@
  * What a route declares of its requests, checked before anybody pays for one that is wrong: path parameters, query and
  * header fields, and the body. Anybody may send what is checked here: one fault of a value is told, and a few in all.
  */
+import { createContext, Script } from "node:vm";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { isRecord, JSON_TYPES } from "../x402/json.ts";
 import { printable } from "../x402/printable.ts";
@@ -27,6 +28,10 @@ export type PatternPart =
 /** Faults that are told of one request, and the longest text of one, characters. */
 const MAX_FAULTS = 8;
 const MAX_FAULT_LENGTH = 200;
+/** What of a schema may take longer with each character, or level, of a value: a pattern, or a schema in itself. */
+const MAY_BE_SLOW = /"(?:pattern|patternProperties|\$ref)":/;
+/** Longest that one value is looked at with such a schema, milliseconds. */
+const MAX_LOOK_MS = 100;
 /** What has a body that says what is asked for. */
 const BODY_METHODS: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
@@ -132,6 +137,8 @@ class Fields {
   readonly #ajv: Ajv2020;
   /** By field; null: what is declared of it cannot be checked. Made when it is first asked for. */
   readonly #validators = new Map<string, ValidateFunction | null>();
+  /** Those whose check has to be stopped where it takes too long. */
+  readonly #slow: ReadonlySet<string>;
 
   constructor(declared: Values | undefined, what: string, ajv: Ajv2020) {
     const fields = Object.entries(declared ?? {});
@@ -144,6 +151,10 @@ class Fields {
     });
     this.#properties = Object.fromEntries(
       fields.map(([name, field]) => [nameOf(name), schemaOf(field)]),
+    );
+    const names = Object.keys(this.#properties);
+    this.#slow = new Set(
+      names.filter((name) => MAY_BE_SLOW.test(JSON.stringify(this.#properties[name]))),
     );
   }
 
@@ -172,11 +183,15 @@ class Fields {
   #faultOf(name: string, value: unknown): string | null {
     const validate = this.#validatorOf(name);
     if (validate === null) return null;
+    // Validators that read text as what it stands for write that into what holds the value.
+    const look = (): unknown => validate({ value });
     try {
-      // Validators that read text as what it stands for write that into what holds the value.
-      if (validate({ value })) return null;
-    } catch {
-      return "cannot be read: it nests too deep";
+      if (this.#slow.has(name) ? withinLook(look) : look()) return null;
+    } catch (cause) {
+      if (cause instanceof RangeError) return "cannot be read: it nests too deep";
+      // Anybody could have everybody wait for it again and again.
+      this.#validators.set(name, null);
+      return null;
     }
     const [error] = validate.errors ?? [];
     const place = error?.instancePath.replace(/^\/value/, "") ?? "";
@@ -191,6 +206,17 @@ class Fields {
     this.#validators.set(name, made);
     return made;
   }
+}
+
+const ground = { run: (): unknown => undefined };
+const stopped = new Script("run()");
+createContext(ground);
+
+/** @throws where it takes longer than {@link MAX_LOOK_MS}: only what a script runs can be stopped */
+function withinLook(run: () => unknown): unknown {
+  ground.run = run;
+  const outcome: unknown = stopped.runInContext(ground, { timeout: MAX_LOOK_MS });
+  return outcome;
 }
 
 /** Null where it cannot be checked: it is no schema, or refers to what is not there. */

@@ -195,6 +195,8 @@ class SoldAnswer {
   #verdict: SaleVerdict = "nothing";
   #status: number | null = null;
   #isStream = false;
+  /** There is more of it to be fetched. */
+  #isPart = false;
   /** `METHOD target` to which the backend has led the buyer, and that his payment is for. */
   #ledTo: string | null = null;
   readonly #followed: string[] = [];
@@ -233,6 +235,7 @@ class SoldAnswer {
     }
     this.#status = status;
     this.#ledTo = led?.sold ?? null;
+    this.#isPart = status === PARTIAL && !isPartOfLittle(lines);
     this.#isStream = /^\s*text\/event-stream\s*(?:;|$)/i.test(valueOf(lines, "content-type") ?? "");
     return !this.isGoods(status) || this.leadsOn(status) ? "nothing" : "goods";
   }
@@ -240,7 +243,7 @@ class SoldAnswer {
   #mayFollow({ method, isSameBackend }: Led): boolean {
     const { visitor, decision } = this.#visit;
     const isHarmless = method === "GET" || method === "HEAD";
-    if (decision.plan.redirects !== "follow" || visitor.replaying === null) return false;
+    if (decision.plan.redirects !== "follow" || !isPlain(visitor)) return false;
     if (!isHarmless || method !== visitor.request.method) return false;
     return isSameBackend && this.#followed.length < MAX_FOLLOWED;
   }
@@ -254,11 +257,10 @@ class SoldAnswer {
     return this.isGoods(status) && (this.#isLook || this.#ledTo !== null);
   }
 
-  /** Whether the answer may be fetched again: one of a `GET` that ends, and that is not kept whole. */
+  /** Whether the answer may be fetched again: one that ends, and that is not kept whole. */
   isRepeatable(isKept: boolean): boolean {
-    const { soldMethod, plan } = this.#visit.decision;
-    if (soldMethod !== "GET" || plan.repeat === null || this.#isStream) return false;
-    return this.#status !== null && (!isKept || this.#status === PARTIAL);
+    if (repeatsOf(this.#visit) === 0 || this.#isStream) return false;
+    return this.#status !== null && (!isKept || this.#isPart);
   }
 
   /** What is left after an answer that sold nothing, or not all. */
@@ -269,10 +271,28 @@ class SoldAnswer {
       return { sent, served: null, uncounted: MAX_UNCOUNTED, led };
     }
     if (this.#isLook) return { sent, served: null, uncounted: MAX_UNCOUNTED };
-    const { decision } = this.#visit;
-    const uncounted = this.isRepeatable(false) ? (decision.plan.repeat?.times ?? 0) : 0;
-    return { sent, served: decision.target, uncounted };
+    const uncounted = this.isRepeatable(false) ? repeatsOf(this.#visit) : 0;
+    return { sent, served: this.#visit.decision.target, uncounted };
   }
+}
+
+/** How often what a request buys may be fetched again: nobody compares what its body, or a tunnel, asks for. */
+export function repeatsOf({
+  visitor,
+  decision: { soldMethod, plan },
+}: Pick<PricedVisit, "visitor" | "decision">): number {
+  return soldMethod === "GET" && isPlain(visitor) ? (plan.repeat?.times ?? 0) : 0;
+}
+
+/** Whether a request is whole in its head, and an answer is all that comes of it. */
+function isPlain({ request, replaying }: Visitor): boolean {
+  return replaying !== null && !hasRequestBody(request);
+}
+
+/** Of a part of what would be kept if it were asked for whole: an answer that is made anew may be sent in parts, too. */
+function isPartOfLittle(lines: readonly string[]): boolean {
+  const [, whole] = /\/(\d+)\s*$/.exec(valueOf(lines, "content-range") ?? "") ?? [];
+  return whole !== undefined && Number(whole) <= MAX_STORED_BODY_BYTES;
 }
 
 /**

@@ -50,7 +50,7 @@ import {
   type PricedDecision,
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
-import { deliver, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
+import { deliver, repeatsOf, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
@@ -233,7 +233,7 @@ export class Gateway {
         binding: `${decision.soldMethod} ${decision.path}`,
         target: decision.target,
         unfit: () => unfitOf(visitor, decision),
-        repeats: decision.soldMethod === "GET" ? (decision.plan.repeat?.times ?? 0) : 0,
+        repeats: repeatsOf({ visitor, decision }),
         ...(name.ok ? { identifier: name.value } : { misnamed: name.error }),
         client: client.address,
         isGone: () => visitor.isGone(),
@@ -279,6 +279,7 @@ export class Gateway {
       }
       case "unfit": {
         const answer = unfitAnswer(outcome, lines);
+        challenge.refused(client);
         return endWith(visitor, { answer, outcome: "refused", meter });
       }
       case "unservable": {

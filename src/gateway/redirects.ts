@@ -9,10 +9,10 @@ import { valueOf } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { readTarget } from "./paths/target.ts";
 
-/** Which answers lead elsewhere, and whether by the method of the request. */
-const REDIRECTS: ReadonlyMap<number, "same" | "get"> = new Map([
-  [301, "get"],
-  [302, "get"],
+/** Which answers lead elsewhere, and which methods become `GET` on the way, as every client has it. */
+const REDIRECTS: ReadonlyMap<number, "same" | "post" | "get"> = new Map([
+  [301, "post"],
+  [302, "post"],
   [303, "get"],
   [307, "same"],
   [308, "same"],
@@ -54,13 +54,13 @@ export function readRedirect(
   const by = REDIRECTS.get(status);
   const location = by === undefined ? undefined : valueOf(lines, "location");
   if (location === undefined) return null;
+  const ours = new URL(snapshot.publicUrl);
   const url = URL.parse(location, snapshot.publicUrl + from);
-  const isOurs =
-    url?.host === new URL(snapshot.publicUrl).host || url?.host === request.headers.host;
-  if (url === null || !isOurs) return null;
+  if (url === null || !isOurs(url, ours, request, snapshot)) return null;
   const { method: asked = "" } = request;
-  const method = by === "same" || asked === "HEAD" ? asked : "GET";
-  const read = readTarget(method, url.pathname + url.search, snapshot.authorities);
+  const isKept = by === "same" || asked === "HEAD" || (by === "post" && asked !== "POST");
+  const method = isKept ? asked : "GET";
+  const read = readTarget(method, pathBelow(ours, url) + url.search, snapshot.authorities);
   if (read.kind !== "ok") return null;
   const { raw: target, path } = read;
   const match = snapshot.router.match(method, path);
@@ -73,4 +73,21 @@ export function readRedirect(
   if (!isPaidWith(accepts, paid)) return null;
   const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${target}`;
   return { method, target, sold, isSameBackend };
+}
+
+/** Any client may name another host than ours as the one that it asks: what leads there is not ours for that. */
+function isOurs(
+  { protocol, host }: URL,
+  ours: URL,
+  { headers }: Pick<InboundRequest, "headers">,
+  { hosts }: Pick<Snapshot, "hosts">,
+): boolean {
+  if (protocol !== "https:" && protocol !== "http:") return false;
+  if (host === ours.host) return true;
+  return host === headers.host?.toLowerCase() && hosts?.names.has(host) === true;
+}
+
+/** The path as it is asked for here: behind the prefix of `publicUrl`, if it has one. */
+function pathBelow({ pathname: base }: URL, { pathname }: URL): string {
+  return base !== "/" && pathname.startsWith(`${base}/`) ? pathname.slice(base.length) : pathname;
 }

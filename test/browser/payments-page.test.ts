@@ -82,7 +82,9 @@ describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
     const refused = entry(tab.page, "payment refused (402)");
     await expect.poll(() => refused.count(), { timeout: 10_000 }).toBe(2);
     const text = await refused.first().innerText();
-    expect(text).toContain("insufficient_funds: the payer holds 0 of 10000 atomic units ($0 of $0.01)");
+    expect(text).toContain(
+      "insufficient_funds: the payer holds 0 of 10000 atomic units ($0 of $0.01)",
+    );
     expect(text).toContain("The payer's account holds less of the token than the price");
   });
 

@@ -1,4 +1,5 @@
 /** The mutants that the simulation has to catch. */
+import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
@@ -17,6 +18,7 @@ const LEDGER = "test/support/memory-ledger.ts";
 export const MUTANTS: readonly Mutant[] = [
   ...OWNER_MUTANTS,
   ...STORE_MUTANTS,
+  ...GOODS_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [
@@ -69,9 +71,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "forgets what a payment was bound to",
     changes: [
       {
-        file: MACHINE,
-        find: "if (!isFor(row, terms)) return isOpen(row)",
-        put: "if (row.binding === null) return isOpen(row)",
+        file: JUDGEMENT,
+        find: "if (row.binding === binding) return true;",
+        put: "if (row.binding !== null) return true;",
       },
     ],
   },

@@ -19,9 +19,11 @@ const window = map({
   times: optional(whole(1, 1_000), "How often, parts (`Range`) counted one by one.", 10),
 });
 
-export const repeat = z.union([textLike(/^none$/, FORM, "none"), window], FORM).transform((value): RepeatSettings => {
-  return typeof value === "string" ? null : { forMs: value.for, times: value.times };
-});
+export const repeat = z
+  .union([textLike(/^none$/, FORM, "none"), window], FORM)
+  .transform((value): RepeatSettings => {
+    return typeof value === "string" ? null : { forMs: value.for, times: value.times };
+  });
 
 export const REPEAT_USAGE =
   "How often and how long a buyer may fetch with the payment of a GET the same URL again, whole or in parts (Range), " +

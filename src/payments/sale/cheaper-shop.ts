@@ -14,15 +14,21 @@ export const PAID_ELSEWHERE = refuse(
   "this payment was used for another resource",
 );
 
-/** Whether a payment was first used for the same path under another public URL, and is less than is asked for here. */
+/**
+ * Whether a payment was first used under another public URL, and is less than is asked for here: for the same path, or
+ * for one from which a redirect may have led it to this path there.
+ */
 export function isOfCheaperShop(
   { paymentRequirements: paid }: FacilitatorRequest,
-  { accepts, binding }: Pick<Presented, "accepts" | "binding">,
+  { accepts, binding, target }: Pick<Presented, "accepts" | "binding" | "target">,
 ): boolean {
   const url = withoutQuery(paid.resource);
   const path = binding.slice(binding.indexOf(" ") + 1);
-  const isHere = accepts.some(({ resource }) => withoutQuery(resource) === url);
-  if (isHere || accepts.length === 0 || !url.endsWith(path)) return false;
+  const isHere = accepts.some(({ resource }) => {
+    if (url.endsWith(path)) return withoutQuery(resource) === url;
+    return url.startsWith(`${resource.slice(0, -target.length)}/`);
+  });
+  if (isHere || accepts.length === 0) return false;
   return !accepts.some((asked) => isNoMore(asked, paid));
 }
 

@@ -1,33 +1,22 @@
-/** A paid request ends in the goods: behind a redirect, after a cut, by its head first, and never for wrong input. */
+/** A paid request ends in the goods: behind a redirect, after a cut, and by its head first. */
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
-import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
+import { HostNames } from "../../../src/http/host-names.ts";
 import { MAX_STORED_BODY_BYTES } from "../../../src/ledger/ledger.ts";
+import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
+import { defaultUpstreamOptions } from "../../../src/gateway/upstream/upstream.ts";
+import { Offers } from "../../../src/payments/sale/offers.ts";
 import { VERSIONS } from "../../support/buyer.ts";
 import { ManualTime } from "../../unit/gateway/manual-time.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
-import { buy, errorOf, head, openShop, receiptOf, type Shop, type ShopOptions } from "./shop.ts";
-import { backend, RawClient, send, type Answer } from "./stage.ts";
+import { buy, errorOf, head, receiptOf, type ShopOptions } from "./shop.ts";
+import { settledOf, shopOf, type Stage } from "./goods-stage.ts";
+import { backend, RawClient } from "./stage.ts";
 
 const LARGE = Buffer.alloc(4 * MAX_STORED_BODY_BYTES, "0123456789abcdef");
 const REPEAT = { forMs: 600_000, times: 4 };
-
-interface Stage extends Shop {
-  /** Method and target of each request that reached the backend. */
-  readonly asked: string[];
-}
-
-async function shopOf(handler: RequestListener, options: ShopOptions = {}): Promise<Stage> {
-  const asked: string[] = [];
-  const origin = await backend((request, response) => {
-    asked.push(`${request.method} ${request.url}`);
-    handler(request, response);
-  });
-  return { ...(await openShop(origin, options)), asked };
-}
-
-const settledOf = ({ facilitator }: Shop): number => facilitator.settled.length;
 
 /** `/from` leads there, and everything else is the goods. */
 function leading(location: string, status = 302): RequestListener {
@@ -58,6 +47,8 @@ describe("a redirect of the backend", () => {
     ["a POST that is answered 303", 303, "POST", "GET"],
     ["a POST that is answered 307", 307, "POST", "POST"],
     ["a HEAD that is answered 308", 308, "HEAD", "GET"],
+    ["a POST that is answered 302", 302, "POST", "GET"],
+    ["a PUT that is answered 302", 302, "PUT", "PUT"],
   ])("of %s carries it to the method that follows", async (_, status, method, next) => {
     const shop = await shopOf(leading("https://shop.example/to", status));
     expect(await buy(shop, { path: "/from", method })).toMatchObject({ status });
@@ -111,6 +102,51 @@ describe("a redirect of the backend", () => {
     },
   );
 
+  test("to the host that was asked carries it where that is one of ours, and else is what was sold", async () => {
+    const hosts = { names: new HostNames(["alias.example"]), only: false };
+    for (const [host, state] of [
+      ["alias.example", "SETTLED"],
+      ["127.0.0.1:8402", "SETTLED"],
+      ["cdn.example", "DELIVERED"],
+    ] as const) {
+      const shop = await shopOf(leading(`http://${host}/to`), { hosts });
+      const asked = { path: "/from", headers: ["Host", host] };
+      expect(await buy(shop, asked)).toMatchObject({ status: 302 });
+      const [payment] = await shop.ledger.books.list({ limit: 1 });
+      expect(payment).toMatchObject({ state });
+    }
+  });
+
+  test.each(["to/", "/base/to/", "https://shop.example/base/to/", "/to/"])(
+    "to %s below the prefix of publicUrl is read without it",
+    async (location) => {
+      const publicUrl = "https://shop.example/base";
+      const shop = await shopOf(leading(location), { publicUrl });
+      expect(await buy(shop, { path: "/from" })).toMatchObject({ status: 302 });
+      expect(await buy(shop, { path: "/to/" })).toMatchObject({ status: 200 });
+      expect(settledOf(shop)).toBe(1);
+    },
+  );
+
+  test("at a cheap shop is no payment for that path at a dear one with the same ledger", async () => {
+    const shop = await shopOf(leading("/to"));
+    const { ledger } = shop;
+    const { resource: _, ...offer } = examplePayment(1).request.paymentRequirements;
+    const other = async (publicUrl: string, amount: string): Promise<Stage> => {
+      const offers = new Offers([{ ...offer, maxAmountRequired: amount }]);
+      return shopOf(leading("/to"), { ledger, publicUrl, sold: { offers } });
+    };
+    const dear = await other("https://dear.example", `${offer.maxAmountRequired}0`);
+    const same = await other("https://same.example", offer.maxAmountRequired);
+    const risen = await other("https://shop.example", `${offer.maxAmountRequired}0`);
+    for (const number of [1, 2])
+      expect(await buy(shop, { path: "/from" }, number)).toMatchObject({ status: 302 });
+    expect(await buy(dear, { path: "/to" })).toMatchObject({ status: 402 });
+    expect(dear.asked).toEqual([]);
+    expect(await buy(same, { path: "/to" })).toMatchObject({ status: 200 });
+    expect(await buy(risen, { path: "/to" }, 2)).toMatchObject({ status: 200 });
+  });
+
   test("in a circle ends: the backend is asked so often, and no more", async () => {
     const shop = await shopOf((_, response) => {
       response.writeHead(302, { Location: "/round" }).end();
@@ -137,15 +173,19 @@ describe("a redirect of the backend", () => {
     });
   });
 
-  test("is stored before the buyer can follow it", async () => {
+  test("is stored before the buyer is told of it", async () => {
     const shop = await shopOf(leading("/to"));
-    await Promise.all(
-      Array.from({ length: 20 }, async (_, index) => {
-        const number = index + 10;
-        expect(await buy(shop, { path: "/from" }, number)).toMatchObject({ status: 302 });
-        expect(await buy(shop, { path: "/to" }, number)).toMatchObject({ status: 200 });
-      }),
-    );
+    const step = shop.ledger.step.bind(shop.ledger);
+    let isStored = false;
+    vi.spyOn(shop.ledger, "step").mockImplementation(async (key, transition) => {
+      if (transition.kind === "undelivered") await setTimeout(100);
+      const outcome = await step(key, transition);
+      isStored ||= transition.kind === "undelivered";
+      return outcome;
+    });
+    expect(await buy(shop, { path: "/from" })).toMatchObject({ status: 302 });
+    expect(isStored).toBe(true);
+    expect(await buy(shop, { path: "/to" })).toMatchObject({ status: 200 });
   });
 });
 
@@ -185,12 +225,30 @@ describe("redirects: follow", () => {
     },
   );
 
+  test("passes on what another upstream serves", async () => {
+    const origin = await backend((_, response) => void response.end("apart"));
+    const apart = openTarget({ ...defaultUpstreamOptions, origin });
+    const shop = await shopOf(leading("/apart"), { ...follow, apart });
+    expect(await buy(shop, { path: "/from" })).toMatchObject({ status: 302 });
+    expect(await buy(shop, { path: "/apart" })).toMatchObject({ body: Buffer.from("apart") });
+    expect(shop.asked).toEqual(["GET /from"]);
+    expect(settledOf(shop)).toBe(1);
+    await apart.close(AbortSignal.abort());
+  });
+
   test("leads into what is free, and a POST is not sent twice", async () => {
     const shop = await shopOf(leading("/free"), follow);
     expect(await buy(shop, { path: "/from" })).toMatchObject({ status: 200 });
     const answer = await buy(shop, { path: "/from", method: "POST" }, 2);
     expect(answer).toMatchObject({ status: 302 });
     expect(shop.asked).toEqual(["GET /from", "GET /free", "POST /from"]);
+  });
+
+  test("does not send a body twice", async () => {
+    const shop = await shopOf(leading("/to"), follow);
+    const asked = { path: "/from", headers: ["Content-Length", "2"], body: ["{}"] };
+    expect(await buy(shop, asked)).toMatchObject({ status: 302 });
+    expect(shop.asked).toEqual(["GET /from"]);
   });
 
   test("tells of a backend that is gone behind the redirect, and the payment is kept", async () => {
@@ -324,6 +382,46 @@ describe("a download", () => {
     }
   });
 
+  test("asked for with a body is not fetched again: another body would be another purchase", async () => {
+    const shop = await shopOf(serveLarge, repeating);
+    const asking = (text: string) => ({ headers: ["Content-Length", "2"], body: [text] });
+    expect(await buy(shop, asking("{}"))).toMatchObject({ status: 200 });
+    expect(await buy(shop, asking("[]"))).toMatchObject({ status: 402 });
+    expect(await buy(shop)).toMatchObject({ status: 402 });
+    expect(await buy(shop, {}, 2)).toMatchObject({ status: 200 });
+    expect(await buy(shop, asking("[]"), 2)).toMatchObject({ status: 402 });
+    expect(shop.asked).toHaveLength(2);
+  });
+
+  test("asked for by a handshake is not fetched again, nor a tunnel for a download", async () => {
+    const shop = await shopOf(serveLarge, repeating);
+    const upgrade = [
+      "Connection: Upgrade",
+      "Upgrade: websocket",
+      "Sec-WebSocket-Version: 13",
+      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    const small = await shopOf((_, response) => void response.end("fresh"), repeating);
+    const handshake = new RawClient(small.port, head("/sold", upgrade));
+    await handshake.until("fresh");
+    expect(await buy(small, { path: "/sold" })).toMatchObject({ status: 402 });
+    expect(small.asked).toHaveLength(1);
+    expect(await buy(shop, { path: "/sold" })).toMatchObject({ status: 200 });
+    const again = new RawClient(shop.port, head("/sold", upgrade));
+    await again.until("HTTP/1.1 402");
+    expect(shop.asked).toHaveLength(1);
+  });
+
+  test("in part of what is small is kept, and not made anew", async () => {
+    const shop = await shopOf((_, response) => {
+      response.writeHead(206, { "Content-Range": "bytes 0-4/5" }).end("fresh");
+    }, repeating);
+    expect(await buy(shop, range("0-"))).toMatchObject({ status: 206 });
+    expect(await buy(shop, range("0-"))).toMatchObject({ status: 206 });
+    expect(await buy(shop, range("0-4"))).toMatchObject({ status: 402 });
+    expect(shop.asked).toHaveLength(1);
+  });
+
   test("is told 503 while its backend is away, and fetched afterwards", async () => {
     const shop = await shopOf(serveLarge, repeating);
     expect(await buy(shop)).toMatchObject({ status: 200 });
@@ -361,6 +459,8 @@ describe("a HEAD", () => {
     expect(await buy(shop, { method: "HEAD", path: "/read/1" })).toMatchObject({ status: 200 });
     expect(await buy(shop, { path: "/read/1" })).toMatchObject({ status: 200 });
     expect(settledOf(shop)).toBe(1);
+    expect(await buy(shop, { method: "HEAD", path: "/head" }, 2)).toMatchObject({ status: 200 });
+    expect(await buy(shop, { path: "/head" }, 2)).toMatchObject({ status: 402 });
   });
 });
 
@@ -391,102 +491,5 @@ describe("a refusal of the backend", () => {
     expect(await buy(shop, { path: "/name?city=oslo" })).toMatchObject({ status: 402 });
     const [payment] = await shop.ledger.books.list({ limit: 1 });
     expect(payment).toMatchObject({ state: "DELIVERED" });
-  });
-});
-
-describe("declared input", () => {
-  const input = new DeclaredInput(
-    {
-      queryParams: { city: { type: "string", required: true }, days: { type: "integer" } },
-      bodyType: "json",
-      bodyFields: {
-        text: { type: "string", minLength: 2, required: true },
-        tags: { type: "array", items: { type: "string" } },
-      },
-    },
-    [{ kind: "rest" }],
-  );
-  const told = ({ body }: Answer): unknown => Object(JSON.parse(body.toString()))["faults"];
-
-  test.each([
-    ["/weather", "GET", undefined, ["the query parameter city is missing"]],
-    ["/weather?city=", "GET", undefined, ["the query parameter city is missing"]],
-    ["/weather?city=oslo&days=abc", "GET", undefined, ["the query parameter days must be integer"]],
-    ["/weather?city=oslo", "POST", "", ["the body is missing"]],
-    ["/weather?city=oslo", "POST", "{", ["the body is no JSON"]],
-    ["/weather?city=oslo", "POST", "[]", ["the body is no JSON object"]],
-    ["/weather?city=oslo", "POST", "{}", ["the body field text is missing"]],
-    [
-      "/weather?city=oslo",
-      "POST",
-      '{"text":"a"}',
-      ["the body field text must NOT have fewer than 2 characters"],
-    ],
-    [
-      "/weather?city=oslo",
-      "POST",
-      '{"text":"ab","tags":[1]}',
-      ["the body field tags (0) must be string"],
-    ],
-  ])("%s %s %s is told before anything is charged", async (path, method, text, faults) => {
-    const length = ["Content-Length", String(text?.length ?? 0)];
-    const body = text === undefined ? {} : { body: [text], headers: length };
-    const shop = await shopOf((_, response) => void response.end("goods"), { sold: { input } });
-    // Who shows no payment is told the price.
-    expect(await send(shop.port, { path, method, ...body })).toMatchObject({ status: 402 });
-    const answer = await buy(shop, { path, method, ...body });
-    expect(answer).toMatchObject({ status: 400 });
-    expect(told(answer)).toEqual(faults);
-    expect(errorOf(answer)).toContain("no payment was taken");
-    expect(shop.asked).toEqual([]);
-    expect(settledOf(shop)).toBe(0);
-    // The same payment, with what was missing.
-    const right = method === "POST" ? ['{"text":"ab"}'] : [];
-    const goods = await buy(shop, { path: "/weather?city=oslo&days=3", method, body: right });
-    expect(goods).toMatchObject({ status: 200 });
-    expect(settledOf(shop)).toBe(1);
-  });
-
-  test.each(["/read/:id", "/read/%3Aid", "/read/%7Bid%7D", "/read/*"])(
-    "%s is no value of a path parameter",
-    async (path) => {
-      const pattern = [
-        { kind: "static", text: "read" },
-        { kind: "param", name: "id" },
-      ] as const;
-      const shop = await shopOf((_, response) => void response.end("goods"), {
-        sold: { input: new DeclaredInput({}, pattern) },
-      });
-      const answer = await buy(shop, { path });
-      expect(answer.status).toBe(400);
-      expect(errorOf(answer)).toMatch(/^put a value in the place of .* in the path; no payment/);
-      expect(await buy(shop, { path: "/read/7" })).toMatchObject({ status: 200 });
-    },
-  );
-
-  test("is told before a paid attempt is spent, too", async () => {
-    const shop = await shopOf(
-      ({ url = "" }, response) => {
-        response.writeHead(url.includes("oslo") ? 200 : 422).end();
-      },
-      { sold: { input } },
-    );
-    expect(await buy(shop, { path: "/weather?city=olso" })).toMatchObject({ status: 422 });
-    for (let times = 0; times < 5; times += 1) {
-      expect(await buy(shop, { path: "/weather" })).toMatchObject({ status: 400 });
-    }
-    expect(await buy(shop, { path: "/weather?city=oslo" })).toMatchObject({ status: 200 });
-    expect(shop.asked).toHaveLength(2);
-    expect(settledOf(shop)).toBe(1);
-  });
-
-  test("of a body that is sent without a length is left to the backend", async () => {
-    const shop = await shopOf((_, response) => void response.end(), { sold: { input } });
-    const lines = ["Transfer-Encoding: chunked", "Content-Type: application/json"];
-    const client = new RawClient(
-      shop.port,
-      `${head("/w?city=oslo", lines, "POST")}2\r\n{}\r\n0\r\n\r\n`,
-    );
-    await client.until("200 OK");
   });
 });

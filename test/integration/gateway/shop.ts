@@ -52,6 +52,8 @@ export interface ShopOptions {
   readonly upstream?: Partial<UpstreamOptions>;
   /** In place of one for the origin. */
   readonly engine?: Engine;
+  /** Of `/apart`. Default: that of all others. */
+  readonly apart?: Engine;
   readonly cors?: GatewayOptions["cors"];
   /** As a link; default: nobody helps. */
   readonly support?: string;
@@ -59,6 +61,8 @@ export interface ShopOptions {
   readonly trusted?: readonly TrustedRange[];
   /** Default: nobody knows our names. */
   readonly hosts?: ServedHosts;
+  /** Default: `https://shop.example`. */
+  readonly publicUrl?: string;
   /** Questions and refused payments of one address, each as often. */
   readonly unpaidRate?: BoundedRate | null;
   /** Payments of one address whose signatures only the chain can judge; default: no limit. */
@@ -77,7 +81,7 @@ export interface ShopOptions {
  * somebody else for `/others`.
  */
 export async function openShop(origin: string, options: ShopOptions = {}): Promise<Shop> {
-  const { time = systemTime, cors = "off" } = options;
+  const { time = systemTime, cors = "off", publicUrl = "https://shop.example" } = options;
   const ledger =
     options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
   const engine =
@@ -117,7 +121,13 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     { methods: null, pattern: "/dear", value: { ...priced, label: "/dear", offers: dear } },
     { methods: null, pattern: "/others", value: { ...priced, label: "/others", offers: others } },
     { methods: null, pattern: "/denied", value: { kind: "deny", meter } },
+    {
+      methods: null,
+      pattern: "/apart",
+      value: { ...priced, label: "/apart", engine: options.apart ?? engine },
+    },
     { methods: ["HEAD"], pattern: "/head", value: { ...priced, label: "HEAD /head" } },
+    { methods: ["GET"], pattern: "/head", value: { ...priced, label: "GET /head" } },
     { methods: ["GET"], pattern: "/read/:id", value: { ...priced, label: "GET /read/:id" } },
     { methods: null, pattern: "/free", value: free },
     { methods: null, pattern: "/free/*", value: free },
@@ -131,7 +141,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       unmatched: null,
       authorities: new Set(),
       hosts: options.hosts ?? null,
-      publicUrl: "https://shop.example",
+      publicUrl,
       documents: new Set(),
       answersPreflight: true,
       earlier: [],

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { PaymentPayload } from "../../../src/x402/x402.ts";
+import { DeclaredInput } from "../../../src/gateway/declared-input.ts";
 import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
 import { buy, errorOf, openShop, type Shop, type ShopOptions } from "./shop.ts";
 import { backend, send, type Answer } from "./stage.ts";
@@ -51,6 +52,14 @@ describe("an address that does not pay", () => {
   test("is counted for what it sends in place of a payment, too", async () => {
     const shop = await shopOf();
     expect(await ask(shop, 4, ["X-PAYMENT", "garbage"])).toEqual([400, 400, 400, 429]);
+  });
+
+  test("is counted for payments of requests that lack what is declared", async () => {
+    const queryParams = { city: { type: "string", required: true } };
+    const input = new DeclaredInput({ queryParams }, [{ kind: "rest" }]);
+    const shop = await shopOf({ sold: { input } });
+    const answers = await buyEach(shop, [1, 2, 3, 4]);
+    expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 429]);
   });
 
   test("is served what is free", async () => {

@@ -1,0 +1,154 @@
+/** What is sold, handed over and had again, with one guard against who wants more than he has paid for taken away. */
+import type { Edit } from "../support/mutated-copy.ts";
+import type { Mutant } from "./mutant.ts";
+
+const GOODS = "test/integration/gateway/goods.test.ts";
+const INPUT = "test/integration/gateway/declared-input.test.ts";
+const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
+const SHOPS = "src/payments/sale/cheaper-shop.ts";
+const REDIRECTS = "src/gateway/redirects.ts";
+const DELIVERY = "src/gateway/delivery.ts";
+const DELIVERIES = "src/ledger/deliveries.ts";
+const JUDGEMENT = "src/ledger/payment-judgement.ts";
+const MACHINE = "src/ledger/machine.ts";
+const PAYWALL = "src/payments/sale/paywall.ts";
+
+export const GOODS_MUTANTS: readonly Mutant[] = [
+  caughtBy(GOODS, "leads on to what costs more", {
+    file: SHOPS,
+    find: "isNoMore(asked, paid) && sameAddress(asked.payTo, paid.payTo)",
+    put: "sameAddress(asked.payTo, paid.payTo)",
+  }),
+  caughtBy(GOODS, "leads on to what is paid to somebody else", {
+    file: SHOPS,
+    find: " && sameAddress(asked.payTo, paid.payTo)",
+    put: "",
+  }),
+  caughtBy(GOODS, "takes what was led on at another shop for paid enough", {
+    file: SHOPS,
+    find: "return url.startsWith(`${resource.slice(0, -target.length)}/`);",
+    put: "return true;",
+  }),
+  caughtBy(GOODS, "takes any host for its own in a redirect", {
+    file: REDIRECTS,
+    find: "if (url === null || !isOurs(url, ours, request, snapshot)) return null;",
+    put: "if (url === null) return null;",
+  }),
+  caughtBy(GOODS, "takes the host that a client names for its own in a redirect", {
+    file: REDIRECTS,
+    find: " && hosts?.names.has(host) === true",
+    put: "",
+  }),
+  caughtBy(
+    GOODS,
+    "leads whoever shows the payment on",
+    {
+      file: MACHINE,
+      find: "if (!mayCollect(row, terms)) return",
+      put: "if (row.ledTo === null && !mayCollect(row, terms)) return",
+    },
+    {
+      file: DELIVERIES,
+      find: "return isSame && mayCollect(row, sale);",
+      put: "return isSame && (row.ledTo !== null || mayCollect(row, sale));",
+    },
+  ),
+  caughtBy(GOODS, "tells a redirect before it is stored where it leads", {
+    file: "src/gateway/upstream/refusal-first.ts",
+    find: "void this.#sale.refused().finally(() => {",
+    put: "void this.#sale.refused();\n    void Promise.resolve().finally(() => {",
+  }),
+  caughtBy(GOODS, "counts no attempt that led on", {
+    file: DELIVERIES,
+    find: "sent && row.repeats < uncounted",
+    put: "sent && uncounted > 0",
+  }),
+  caughtBy(GOODS, "takes the payment of one route's HEAD for another route's GET", {
+    file: "src/gateway/decision.ts",
+    find: `get.value.kind === "priced" && get.value.label === label`,
+    put: `get.value.kind === "priced"`,
+  }),
+  caughtBy(GOODS, "follows redirects without end", {
+    file: DELIVERY,
+    find: "this.#followed.length < MAX_FOLLOWED",
+    put: "this.#followed.length < 10 * MAX_FOLLOWED",
+  }),
+  caughtBy(GOODS, "asks its backend for what another one has", {
+    file: DELIVERY,
+    find: "return isSameBackend && ",
+    put: "return (isSameBackend || true) && ",
+  }),
+  caughtBy(GOODS, "fetches again as often as anybody likes", {
+    file: DELIVERIES,
+    find: " || row.repeats >= asked.times",
+    put: "",
+  }),
+  caughtBy(
+    GOODS,
+    "fetches again for whoever shows the payment",
+    {
+      file: DELIVERIES,
+      find: `row?.state === "DELIVERED" && mayCollect(row, asked)`,
+      put: `row?.state === "DELIVERED"`,
+    },
+    { file: MACHINE, find: "if (isAgain && mayCollect(row, terms))", put: "if (isAgain)" },
+  ),
+  caughtBy(CONTRACT, "fetches again for ever", {
+    file: JUDGEMENT,
+    find: "return servedTarget === asked.target && repeatUntilMs !== null && nowMs < repeatUntilMs;",
+    put: "return servedTarget === asked.target && repeatUntilMs !== null;",
+  }),
+  caughtBy(GOODS, "fetches again whatever another body asks for", {
+    file: DELIVERY,
+    find: "return replaying !== null && !hasRequestBody(request);",
+    put: "return replaying !== null;",
+  }),
+  caughtBy(GOODS, "fetches again what a handshake was answered", {
+    file: DELIVERY,
+    find: "return replaying !== null && !hasRequestBody(request);",
+    put: "return !hasRequestBody(request);",
+  }),
+  caughtBy(GOODS, "makes what is small anew for whoever asks for a part of it", {
+    file: DELIVERY,
+    find: "status === PARTIAL && !isPartOfLittle(lines)",
+    put: "status === PARTIAL",
+  }),
+  caughtBy(GOODS, "gives a part of an answer to who asks for another", {
+    file: "src/gateway/message/request-body.ts",
+    find: `const SELECTING = ["range", `,
+    put: `const SELECTING = [`,
+  }),
+  caughtBy(INPUT, "charges for what lacks what is declared", {
+    file: PAYWALL,
+    find: "const unfit = isNew ? await presented.unfit?.() : null;",
+    put: "const unfit = isNew ? null : await presented.unfit?.();",
+  }),
+  caughtBy(INPUT, "spends a paid attempt on what lacks what is declared", {
+    file: PAYWALL,
+    find: "const unfit = isPaid ? await flight.presented.unfit?.() : null;",
+    put: "const unfit = isPaid ? null : await flight.presented.unfit?.();",
+  }),
+  caughtBy(INPUT, "waits for a pattern without end", {
+    file: "src/gateway/declared-input.ts",
+    find: "this.#slow.has(name) ? withinLook(look) : look()",
+    put: "look()",
+  }),
+  caughtBy(
+    "test/integration/gateway/unpaid-limit.test.ts",
+    "counts no request that lacks something",
+    {
+      file: "src/gateway/gateway.ts",
+      find: "challenge.refused(client);",
+      put: "",
+    },
+  ),
+  caughtBy(CONTRACT, "tells anybody what a payment has bought", {
+    file: MACHINE,
+    find: "row.binding !== null && mayCollect(row, terms);",
+    put: "row.binding !== null;",
+  }),
+];
+
+function caughtBy(unit: string, name: string, ...changes: readonly Edit[]): Mutant {
+  return { name, changes, unit };
+}
