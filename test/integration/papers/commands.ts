@@ -217,6 +217,20 @@ export const RUNS: readonly Run[] = [
   },
   { like: /^npm run prove:memory$/, ...PROOFS, script: "test/proxy/memory.ts", calls: "comeAndGo" },
   {
+    like: /^npm run prove:uploads(?: -- --each 10)?$/,
+    how: "short",
+    test: "test/proxy/uploads.test.ts",
+    script: "test/proxy/uploads.ts",
+    calls: "missing",
+  },
+  {
+    like: /^npm run prove:goods$/,
+    how: "short",
+    test: "test/integration/goods-clients.test.ts",
+    script: "test/goods/goods.ts",
+    calls: "randomCut",
+  },
+  {
     like: /^npm run bench:growth$/,
     how: "test",
     test: "test/integration/ledger/growth.test.ts",
