@@ -59,9 +59,10 @@ export interface Presented {
   readonly refusal: () => Unanswered | null;
   /**
    * Asked before a payment is taken that was never claimed, and before one is delivered that is paid: what is wrong with
-   * the request itself, that it would buy nothing; null: nothing. Default: nothing is.
+   * the request itself, that it would buy nothing; null: nothing. Default: nothing is. A promise where that is waited
+   * for, once.
    */
-  readonly unfit?: () => Promise<Unfit | null>;
+  readonly unfit?: () => Unfit | null | Promise<Unfit | null>;
   /** How often what was sold may be fetched again. Default: never. */
   readonly repeats?: number;
   /**

@@ -126,11 +126,14 @@ export class Paywall {
     const isNew = !isClaimed && unclaimed === undefined;
     const refusal = isNew ? presented.refusal() : null;
     if (refusal !== null) return { kind: "unservable", refusal };
-    const unfit = isNew ? await presented.unfit?.() : null;
+    const judged = isNew ? presented.unfit?.() : null;
+    const unfit = judged instanceof Promise ? await judged : judged;
     if (unfit) return unfit;
     notePayment(payment.key);
     const signal = this.#patience(payment);
-    return this.#join(payment, presented, { signal, isNew: !isClaimed, unclaimed });
+    // While a body was read, its payer may have become owed something.
+    const isKnown = !isClaimed && !(judged instanceof Promise);
+    return this.#join(payment, presented, { signal, isNew: isKnown, unclaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */

@@ -38,6 +38,31 @@ async function indebted(stage: PaywallStage, number = 1): Promise<void> {
   await paidOf(await stage.paywall.admit(presented(number))).undelivered(BROKEN);
 }
 
+describe("a payer whose request's body is waited for", () => {
+  it("is not charged for what he has become owed meanwhile", async () => {
+    const stage = await paywallStage();
+    const { paywall, facilitator } = stage;
+    const body = Promise.withResolvers<null>();
+    let times = 0;
+    const unfit = (): null | Promise<null> => (times++ === 0 ? body.promise : null);
+    const slow = paywall.admit(presented(2, { unfit }));
+    await immediately();
+    await indebted(stage);
+    body.resolve(null);
+    await paidOf(await slow).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is charged once where he is owed nothing", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    let times = 0;
+    const unfit = (): null | Promise<null> => (times++ === 0 ? Promise.resolve(null) : null);
+    await paidOf(await paywall.admit(presented(2, { unfit }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+    expect(times).toBe(2);
+  });
+});
+
 describe("a client that has left before its payment was claimed", () => {
   it("is not charged", async () => {
     const { paywall, facilitator, ledger } = await paywallStage();
