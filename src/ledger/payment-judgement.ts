@@ -41,7 +41,12 @@ export function isFor(
   { binding, target }: Pick<ClaimTerms, "binding" | "target">,
 ): boolean {
   if (row.binding === binding) return true;
-  return row.ledTo !== null && row.ledTo === `${binding.slice(0, binding.indexOf(" "))} ${target}`;
+  return row.ledTo !== null && row.ledTo === ledToFor({ binding, target });
+}
+
+/** What {@link PaymentRow.ledTo} is of a payment that was led to such a request. */
+export function ledToFor({ binding, target }: Pick<ClaimTerms, "binding" | "target">): string {
+  return `${binding.slice(0, binding.indexOf(" "))} ${target}`;
 }
 
 /** The outcome is not known yet. */
@@ -171,10 +176,11 @@ export function isMisnamed(
 export function isOwed(
   row: PaymentRow,
   payment: PaymentPayload,
-  { binding, target }: Pick<ClaimTerms, "binding" | "target">,
+  sale: Pick<ClaimTerms, "binding" | "target">,
   nowMs: number,
 ): boolean {
-  if (!row.isLeft || row.binding !== binding || row.network !== payment.network) return false;
+  const { target } = sale;
+  if (!row.isLeft || !isFor(row, sale) || row.network !== payment.network) return false;
   if (payerOf(requestOf(row).paymentPayload) !== payerOf(payment)) return false;
   if (row.state === "DELIVERED") {
     const isHadAgain = isReplayable(row, nowMs) || nowMs < (row.repeatUntilMs ?? 0);

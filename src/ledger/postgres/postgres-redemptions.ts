@@ -17,7 +17,7 @@ import {
   type TransitionOf,
 } from "../ledger.ts";
 import { processOf } from "../life.ts";
-import { isMisnamed, isOwed } from "../payment-judgement.ts";
+import { isMisnamed, isOwed, ledToFor } from "../payment-judgement.ts";
 import { identityOf, requestOf } from "../payment-row.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
@@ -47,7 +47,8 @@ const RECALL: Statement = {
     WHERE p.identity COLLATE "C" = $1
     UNION ALL (
       SELECT ${COLUMNS}, true FROM coinslot.payments AS p
-      WHERE lower(p.payer) = lower($2) AND md5(p.binding) = md5($3) AND p.binding = $3
+      WHERE lower(p.payer) = lower($2) AND p.binding IS NOT NULL
+        AND (md5(p.binding) = md5($3) AND p.binding = $3 OR p.led_to = $8)
         AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
         AND (p.is_left OR p.holder IS NULL OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
         AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
@@ -106,7 +107,7 @@ export class PostgresRedemptions implements Redemptions {
     const { life, nowMs } = this.#steps.moment;
     const { binding, target } = sale;
     const whose = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];
-    const asked = [...whose, payment.network];
+    const asked = [...whose, payment.network, ledToFor(sale)];
     const owed: OwedPayment[] = [];
     let isNew = true;
     for (const columns of await this.#ground.database.query(RECALL, asked)) {

@@ -8,6 +8,7 @@ import {
   MAX_REPLAYS,
   type StoredResponse,
 } from "../ledger.ts";
+import { ledToFor } from "../payment-judgement.ts";
 import { amountOf, present, readPaymentRow, requestOf, type PaymentRow } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import { digestOf, packTransaction, readTombstone, type Tombstone } from "../tombstone.ts";
@@ -77,7 +78,7 @@ const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHER
 
 /** Nothing that is too much to be told crowds out the rest. */
 const OWED = `SELECT payment_key AS "key" FROM payments
-  WHERE is_left = 1 AND lower(payer) = ? AND binding = ? AND state <> 'FAILED'
+  WHERE is_left = 1 AND lower(payer) = ? AND (binding = ? OR led_to = ?) AND state <> 'FAILED'
     AND network = ? AND (served_target IS NULL OR served_target = ?)
     AND (state <> 'DELIVERED' OR repeat_until_ms > ? OR replay_until_ms > ? AND replays < ${MAX_REPLAYS})
   ORDER BY created_ms LIMIT ${MAX_OWED}`;
@@ -155,7 +156,8 @@ export class SqliteRows {
     const { payer, network, binding, target, nowMs } = asked;
     const name = payer.toLowerCase();
     if (!this.#mayBeLeft(name)) return [];
-    const found = this.#database.all(OWED, [name, binding, network, target, nowMs, nowMs]);
+    const sale = [binding, ledToFor(asked), network, target];
+    const found = this.#database.all(OWED, [name, ...sale, nowMs, nowMs]);
     return found.map(({ key }) => String(key));
   }
 

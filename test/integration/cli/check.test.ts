@@ -128,6 +128,7 @@ describe("the head of a 402", () => {
       "GET /weather HTTP/1.1",
       "Host: 127.0.0.1",
       "Accept: text/html",
+      "Accept-Encoding: gzip",
       "Origin: https://example.com",
     ]);
     expect(head).toMatch(/^HTTP\/1\.1 402 /);

@@ -58,6 +58,7 @@ describe("all rules", () => {
       ["GET,HEAD", "/discovery/resources", "free (the gateway's own)", "-", "-"],
       ["GET,HEAD", "/v2/discovery/resources", "free (the gateway's own)", "-", "-"],
       ["GET,HEAD", "/v2/discovery/search", "free (the gateway's own)", "-", "-"],
+      ["GET,HEAD", "/discovery/search", "free (the gateway's own)", "-", "-"],
       ["*", "/admin/*", "deny", "-", "14"],
       ["GET", "/health", "free", "default", "15"],
       ["POST", "/reports/latest", "0.03 USDC on base-sepolia", "reports", "19"],

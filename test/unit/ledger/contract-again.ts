@@ -1,6 +1,6 @@
 /** What was sold and is fetched again, and a payment that a redirect has led elsewhere. */
 import { expect, it } from "vitest";
-import type { BrokenDelivery, Ledger } from "../../../src/ledger/ledger.ts";
+import type { BrokenDelivery, ClaimTerms, Ledger } from "../../../src/ledger/ledger.ts";
 import { MAX_DELIVERY_ATTEMPTS } from "../../../src/ledger/ledger.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -151,6 +151,22 @@ export function describeAgain(open: OpenLedger): void {
     // From then on another redirect leads nowhere.
     await breakOff(ledger, { ...LED_ON, led: { from: LED.target, to: "GET /third" } });
     expect(await word(claim(ledger, { binding: "GET /third", target: "/third" }))).toBe("spent");
+  });
+
+  it("is owed to its payer where it was led, too", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "settled");
+    await breakOff(ledger, LED_ON);
+    const owed = async (sale: Pick<ClaimTerms, "binding" | "target">): Promise<number> => {
+      const { paymentPayload } = examplePayment(2).request;
+      return (await ledger.recall(paymentPayload, sale)).owed.length;
+    };
+    expect(await owed(SALE)).toBe(1);
+    expect(await owed(LED)).toBe(1);
+    expect(await owed({ ...LED, target: "/elsewhere?a=2" })).toBe(0);
+    expect(await owed({ ...LED, binding: "POST /elsewhere" })).toBe(0);
+    await ledger.step(key, { kind: "delivering" });
+    expect(await owed(LED)).toBe(0);
   });
 
   it("leads on again from where it was led, once it is sold, and from nowhere else", async () => {
