@@ -40,6 +40,8 @@ const BEYOND_A_SCHEMA: ReadonlySet<string> = new Set([
 
 /** Planted values that have the right form and are wrong all the same. */
 const TOO_FINE_FOR_A_SCHEMA = [
+  "https://[",
+  `https://example.com/${"a".repeat(255)}`,
   '":84020"',
   "10.0.0.1/8",
   "timeout: 11s",

@@ -24,7 +24,7 @@ let env: Seller["env"];
 /** Larger than an answer that is kept: whoever presents the payment again gets nothing. */
 const LARGE = "x".repeat(70_000);
 const ROUTES = `  GET /weather: { price: $0.01, description: Weather }
-  GET /large: { price: $0.01, description: Much }
+  GET /large: { price: $0.01, description: Much, repeat: none }
   GET /who/*: free
   GET /health: free
 `;

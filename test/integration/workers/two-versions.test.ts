@@ -24,7 +24,7 @@ const COPIES = 50;
 /** How long a replica may take to be ready, milliseconds. */
 const START_MS = 60_000;
 
-const ROUTES = `  GET /large: { price: $0.01, description: Much }
+const ROUTES = `  GET /large: { price: $0.01, description: Much, repeat: none }
   GET /little: { price: $0.01, description: Not much }
   GET /who/*: free
 `;
