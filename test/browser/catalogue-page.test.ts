@@ -90,7 +90,7 @@ describe.skipIf(!hasChromium)(`the catalogue page, ${CHROMIUM}`, () => {
     expect(new URL(tab.page.url()).pathname).toBe("/weather");
     expect(new URL(tab.page.url()).searchParams.get("city")).toBe("São Paulo");
     // And the page on which it is paid leads back here.
-    await tab.page.getByText("Pay from a terminal or a program").click();
+    await tab.page.getByText("Pay with a program").click();
     const back = tab.page.getByRole("link", { name: "All that is sold here" });
     expect(await back.getAttribute("href")).toBe("http://localhost:8402/catalogue");
   });
