@@ -28,6 +28,7 @@ import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
+import { areEvents } from "./upstream/kept-answer.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
@@ -236,7 +237,7 @@ class SoldAnswer {
     this.#status = status;
     this.#ledTo = led?.sold ?? null;
     this.#isPart = status === PARTIAL && !isPartOfLittle(lines);
-    this.#isStream = /^\s*text\/event-stream\s*(?:;|$)/i.test(valueOf(lines, "content-type") ?? "");
+    this.#isStream = areEvents(lines);
     return !this.isGoods(status) || this.leadsOn(status) ? "nothing" : "goods";
   }
 

@@ -32,8 +32,7 @@ export class KeptAnswer {
   ): KeptAnswer | null {
     const length = hasBody(method, status) ? valueOf(lines, "content-length") : undefined;
     if (length !== undefined && Number(length) > limit) return null;
-    const type = valueOf(lines, "content-type") ?? "";
-    if (/^\s*text\/event-stream\s*(?:;|$)/i.test(type) || !areWritable(lines)) return null;
+    if (areEvents(lines) || !areWritable(lines)) return null;
     return new KeptAnswer(status, lines, limit);
   }
 
@@ -58,6 +57,11 @@ export class KeptAnswer {
     }
     return { status: this.#status, headers, body: this.#body.whole() };
   }
+}
+
+/** Whether an answer with those raw lines is a stream of events, which need not end. */
+export function areEvents(lines: readonly string[]): boolean {
+  return /^\s*text\/event-stream\s*(?:;|$)/i.test(valueOf(lines, "content-type") ?? "");
 }
 
 /** What of a kept answer is for whoever asks now: it may be another origin, or another envelope. */
