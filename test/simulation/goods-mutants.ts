@@ -120,8 +120,8 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(INPUT, "charges for what lacks what is declared", {
     file: PAYWALL,
-    find: "const unfit = isNew ? await presented.unfit?.() : null;",
-    put: "const unfit = isNew ? null : await presented.unfit?.();",
+    find: "const judged = isNew ? presented.unfit?.() : null;",
+    put: "const judged = isNew ? null : presented.unfit?.();",
   }),
   caughtBy(INPUT, "spends a paid attempt on what lacks what is declared", {
     file: PAYWALL,
