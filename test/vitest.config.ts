@@ -25,6 +25,8 @@ export default defineConfig({
     ],
     // For two cores: many tests wait for a chain, a process or a deadline.
     maxWorkers: 3,
+    // A worker takes one file after another, and what they share is evaluated once: a third of the CPU of the units.
+    isolate: false,
     // Watchdogs, and no judgement of speed: a machine may be busy, or slow.
     testTimeout: 60_000,
     hookTimeout: 90_000,

@@ -19,8 +19,8 @@ export interface Exploration {
   readonly modes: readonly Mode[];
   /** Every fault with every later fault, not only crashes with failures. */
   readonly pairs: boolean;
-  /** Only each so many-th world, for a short look. */
-  readonly stride?: number;
+  /** Of first faults, and of second ones, only each so many-th, for a short look. */
+  readonly strides?: { readonly first: number; readonly second: number };
 }
 
 /** The worlds that are explored: one life, one that cannot sign beside one that can, and two workers. */
@@ -37,7 +37,10 @@ export async function exploreAll(exploration: Exploration): Promise<boolean> {
   return isKept;
 }
 
-async function explore(mode: Mode, { print, pairs, stride = 1 }: Exploration): Promise<boolean> {
+async function explore(
+  mode: Mode,
+  { print, pairs, strides = { first: 1, second: 1 } }: Exploration,
+): Promise<boolean> {
   const started = performance.now();
   let worlds = 0;
   let failed = 0;
@@ -53,13 +56,14 @@ async function explore(mode: Mode, { print, pairs, stride = 1 }: Exploration): P
   const points = pointsOf(await run([]));
   const seconds: readonly Fault[] = pairs ? FAULTS : FAILURES;
   let pairsSeen = 0;
-  for (const first of faultsAt(points, FAULTS)) {
+  for (const [index, first] of faultsAt(points, FAULTS).entries()) {
+    if (index % strides.first !== 0) continue;
     const outcome = await run([first]);
     if (!pairs && !isCrash(first)) continue;
     for (const second of faultsAt(pointsOf(outcome), seconds)) {
       if (second.at <= first.at && (pairs || second.at === first.at)) continue;
       pairsSeen += 1;
-      if (pairsSeen % stride === 0) await run([first, second]);
+      if (pairsSeen % strides.second === 0) await run([first, second]);
     }
   }
   const elapsed = ((performance.now() - started) / 1000).toFixed(1);
