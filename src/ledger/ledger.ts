@@ -125,6 +125,18 @@ export interface SubmittedPayment {
   readonly heldTransaction: string | null;
 }
 
+/** What the transaction of a submission cost us, in the smallest unit of the network's own currency. */
+export interface SubmissionCost {
+  /** Decimal digits. */
+  readonly feeAtomic: string;
+  /** Decimal digits, part of the fee. */
+  readonly priorityAtomic: string;
+  /** How many payments it moved: each bears an even part of the fee. */
+  readonly moved: number;
+  /** What a whole unit of that currency was worth then, attodollars in decimal digits; null: nobody said. */
+  readonly priceAttodollars: string | null;
+}
+
 /** The right of one life to sign with one account. */
 export interface Lease {
   readonly network: string;
@@ -173,8 +185,11 @@ export interface Settlements extends Payments, Purses {
    * when the lease is no longer ours, or the submission is CLOSED or has another nonce.
    */
   replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void>;
-  /** Where the submission stands. A repeat is fine; INCLUDED -> OPEN is a reorganization. */
-  concluded(submission: string, state: SubmissionState): Promise<void>;
+  /**
+   * Where the submission stands, and what it cost where that is known. A repeat is fine; INCLUDED -> OPEN is a
+   * reorganization.
+   */
+  concluded(submission: string, state: SubmissionState, cost?: SubmissionCost): Promise<void>;
   /** Whether some life signed that transaction on this ledger: of all others we do not know whose sale it is. */
   hasSigned(transaction: string): Promise<boolean>;
   /** Claims of one network that are offered, oldest first; each is for the life that first takes it. */
