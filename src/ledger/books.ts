@@ -15,6 +15,8 @@ export interface PaymentFilter {
   readonly payer?: string;
   /** Claimed at this time or later, milliseconds since the epoch. */
   readonly sinceMs?: number;
+  /** Claimed before this time. */
+  readonly untilMs?: number;
   /** Newest first; at most this many. */
   readonly limit: number;
   /** Continues a list behind this payment. */

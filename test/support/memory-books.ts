@@ -167,7 +167,8 @@ function matches([, { row, claimedMs }]: Line, filter: PaymentFilter): boolean {
     (filter.held === undefined || filter.held === isHeld(row)) &&
     (filter.network === undefined || filter.network === row.network) &&
     (filter.payer === undefined || filter.payer.toLowerCase() === row.payer.toLowerCase()) &&
-    (filter.sinceMs === undefined || claimedMs >= filter.sinceMs)
+    (filter.sinceMs === undefined || claimedMs >= filter.sinceMs) &&
+    (filter.untilMs === undefined || claimedMs < filter.untilMs)
   );
 }
 
