@@ -128,6 +128,8 @@ function shown({ line, payments, debit, credit, attodollars }: Sum, tokens: Toke
     debit: amount(debit),
     credit: amount(credit),
     dollars:
-      asset === NATIVE && attodollars !== null ? formatAmount(attodollars, ATTODOLLAR_DECIMALS) : null,
+      asset === NATIVE && attodollars !== null
+        ? formatAmount(attodollars, ATTODOLLAR_DECIMALS)
+        : null,
   };
 }

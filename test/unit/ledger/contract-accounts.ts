@@ -114,6 +114,13 @@ export function describeAccounts(open: OpenLedger): void {
     await ledger.concluded(id, "INCLUDED", cost);
     await ledger.concluded(id, "OPEN");
     expect(told(await ledger.books.accounts(ALL))).toEqual([`${day} gas - 0 9`]);
+
+    // The payment of the first one has failed, and goes with it.
+    const failure = { code: "invalid_transaction_state", detail: "it was reverted" } as const;
+    await ledger.step(lost.key, { kind: "failed", failure });
+    time.nowMs += 4000 * DAY_MS;
+    expect(await sweep(ledger, time.nowMs)).toBe(1);
+    expect(told(await ledger.books.accounts(ALL))).toEqual([`${day} gas - 0 9`]);
   });
 
   it("tells what is held, what was paid back, and what was settled for others", async () => {
