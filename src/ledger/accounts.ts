@@ -3,9 +3,7 @@
  * added to totals first, so that the sums of a day are the same before and after.
  */
 import { findNetwork } from "../x402/network.ts";
-import type { PaymentEvent } from "./books.ts";
-import type { SubmissionCost } from "./ledger.ts";
-import type { SubmissionRow } from "./submission-row.ts";
+import { stateOf } from "./payment-row.ts";
 import type { PaymentState } from "./transition.ts";
 
 /**
@@ -62,9 +60,37 @@ export interface PaidPayment {
   readonly refundedMs: number | null;
 }
 
+/** What the transaction of a submission cost us, in the smallest unit of the network's own currency. */
+export interface SubmissionCost {
+  /** Decimal digits. */
+  readonly feeAtomic: string;
+  /** Decimal digits, part of the fee. */
+  readonly priorityAtomic: string;
+  /** How many payments it moved: each bears an even part of the fee. */
+  readonly moved: number;
+  /** What a whole unit of that currency was worth then, attodollars in decimal digits; null: nobody said. */
+  readonly priceAttodollars: string | null;
+}
+
+/** A submission, as far as it has cost something. */
+interface Costly {
+  readonly network: string;
+  readonly signedMs: number;
+  /** All of one account. */
+  readonly variants: readonly { readonly account: string }[];
+  readonly cost: SubmissionCost | null;
+}
+
+/** A line of a payment's history. */
+interface HistoryLine {
+  readonly atMs: number;
+  readonly state: PaymentState;
+  readonly note: string;
+}
+
 const DAY_MS = 86_400_000;
 
-export function dayOf(ms: number): string {
+function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
@@ -76,7 +102,7 @@ export function spanOf({ from, to }: Days): { readonly fromMs: number; readonly 
 /** When a payment that is paid was so first, and when it was paid back, by its history; an old one may tell but its end. */
 export function timesOf(
   state: PaymentState,
-  events: readonly PaymentEvent[],
+  events: readonly HistoryLine[],
 ): Pick<PaidPayment, "paidMs" | "refundedMs"> {
   const last = events.at(-1)?.atMs ?? 0;
   const paid = events.findIndex((event) => isPaying(event));
@@ -87,7 +113,7 @@ export function timesOf(
   };
 }
 
-function isPaying({ state, note }: PaymentEvent): boolean {
+function isPaying({ state, note }: HistoryLine): boolean {
   return state === "SETTLED" || state.startsWith("DELIVER") || note.startsWith("held: ");
 }
 
@@ -96,7 +122,7 @@ export function entriesOf(paid: PaidPayment): readonly Entry[] {
   const entry = (kind: EntryKind, ms: number): Entry => ({
     day: dayOf(ms),
     kind,
-    route: paid.route ?? binding ?? "",
+    route: routeOf(paid),
     network,
     asset,
     account: payTo,
@@ -111,7 +137,7 @@ export function entriesOf(paid: PaidPayment): readonly Entry[] {
 }
 
 /** What a submission cost, shared among the routes of the payments that it moved; the rest is of none. */
-export function gasOf(submission: SubmissionRow, routes: readonly string[]): readonly Entry[] {
+export function gasOf(submission: Costly, routes: readonly string[]): readonly Entry[] {
   const entries: Entry[] = [];
   let left = submission;
   for (const route of routes) {
@@ -128,7 +154,7 @@ export function gasOf(submission: SubmissionRow, routes: readonly string[]): rea
 
 /** The part of one of the payments that a submission moved, and what is left of its cost for the others. */
 export function shareOf(
-  submission: SubmissionRow,
+  submission: Costly,
   route: string,
 ): { readonly entry: Entry; readonly left: SubmissionCost } | undefined {
   const { cost } = submission;
@@ -140,12 +166,12 @@ export function shareOf(
 }
 
 /** The gas of a submission that is about to be forgotten, with all that nobody has shared in. */
-export function restOf(submission: SubmissionRow): readonly Entry[] {
+export function restOf(submission: Costly): readonly Entry[] {
   return gasOf(submission, []);
 }
 
 function gasEntry(
-  { network, signedMs, variants }: SubmissionRow,
+  { network, signedMs, variants }: Costly,
   { priceAttodollars }: SubmissionCost,
   route: string,
   amount: bigint,
@@ -206,6 +232,35 @@ export function plus(sum: Entry, entry: Entry): Entry {
   };
 }
 
+/** Reads a payment as a database driver returns it, whose columns bear the names of {@link PaidPayment}. */
+export function readPaid(
+  columns: Readonly<Record<string, unknown>>,
+  times: Pick<PaidPayment, "paidMs" | "refundedMs">,
+): PaidPayment {
+  const { state, binding, route, network, asset, amount, payTo } = columns;
+  return {
+    state: stateOf(state),
+    binding: typeof binding === "string" ? binding : null,
+    route: typeof route === "string" ? route : null,
+    network: String(network),
+    asset: String(asset),
+    amount: String(amount),
+    payTo: String(payTo),
+    ...times,
+  };
+}
+
+/** What it was sold as: the key of its route, else what was bought; "": it was settled for another seller. */
+export function routeOf({
+  route,
+  binding,
+}: {
+  readonly route?: unknown;
+  readonly binding?: unknown;
+}): string {
+  return typeof route === "string" ? route : typeof binding === "string" ? binding : "";
+}
+
 /** Reads a sum as a database driver returns it, whose columns bear the names of {@link Entry}. */
 export function readEntry(columns: Readonly<Record<string, unknown>>): Entry {
   const { day, kind, route, network, asset, account, count, amount, attodollars } = columns;
@@ -218,6 +273,6 @@ export function readEntry(columns: Readonly<Record<string, unknown>>): Entry {
     account: String(account),
     count: Number(count),
     amount: BigInt(String(amount)),
-    attodollars: attodollars === null ? null : BigInt(String(attodollars)),
+    attodollars: typeof attodollars === "string" ? BigInt(attodollars) : null,
   };
 }

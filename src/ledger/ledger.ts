@@ -16,6 +16,7 @@
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { SubmissionCost } from "./accounts.ts";
 import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
@@ -34,6 +35,7 @@ import type {
   TransitionKind,
   TransitionOf,
 } from "./transition.ts";
+export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 export * from "./transition.ts";
@@ -123,18 +125,6 @@ export interface SubmittedPayment {
   readonly settledTransaction: string | null;
   /** The transaction, not ours, that paid it; null where it is not held. */
   readonly heldTransaction: string | null;
-}
-
-/** What the transaction of a submission cost us, in the smallest unit of the network's own currency. */
-export interface SubmissionCost {
-  /** Decimal digits. */
-  readonly feeAtomic: string;
-  /** Decimal digits, part of the fee. */
-  readonly priorityAtomic: string;
-  /** How many payments it moved: each bears an even part of the fee. */
-  readonly moved: number;
-  /** What a whole unit of that currency was worth then, attodollars in decimal digits; null: nobody said. */
-  readonly priceAttodollars: string | null;
 }
 
 /** The right of one life to sign with one account. */

@@ -96,13 +96,15 @@ export function readSubmissionRow(columns: Readonly<Record<string, unknown>>): S
 /** As a store keeps it: JSON. */
 function readCost(json: string): SubmissionCost {
   const { feeAtomic, priorityAtomic, moved, priceAttodollars } = Object(JSON.parse(json));
-  const isAmount = (each: unknown): each is string =>
-    typeof each === "string" && /^\d+$/.test(each);
   const isPrice = priceAttodollars === null || isAmount(priceAttodollars);
   if (!isAmount(feeAtomic) || !isAmount(priorityAtomic) || typeof moved !== "number" || !isPrice) {
     throw unreadable("cost");
   }
   return { feeAtomic, priorityAtomic, moved, priceAttodollars };
+}
+
+function isAmount(value: unknown): value is string {
+  return typeof value === "string" && /^\d+$/.test(value);
 }
 
 /** A state as it is stored. Throws {@link LedgerUnavailable} for another text. */

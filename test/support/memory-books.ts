@@ -2,6 +2,7 @@
 import {
   entriesOf,
   gasOf,
+  routeOf,
   timesOf,
   Totals,
   type Days,
@@ -112,7 +113,7 @@ export class MemoryBooks implements Books {
       totals.add(
         gasOf(
           submission,
-          carried.map(({ row }) => row.route ?? row.binding ?? ""),
+          carried.map(({ row }) => routeOf(row)),
         ),
       );
     }

@@ -1,5 +1,5 @@
 /** How what is over leaves a memory ledger: all at once, by the rules that the real ones keep. */
-import { restOf, shareOf } from "../../src/ledger/accounts.ts";
+import { restOf, routeOf, shareOf } from "../../src/ledger/accounts.ts";
 import { requestOf } from "../../src/ledger/payment-row.ts";
 import { fateOf, type SweepStep, type Swept } from "../../src/ledger/sweep.ts";
 import { digestOf } from "../../src/ledger/tombstone.ts";
@@ -66,7 +66,7 @@ function closePayment(store: MemoryStore, kept: KeptPayment): void {
   store.closed.push(...entriesOfKept(kept));
   const submission = store.submissions.get(row.submission ?? "");
   if (submission === undefined || !isMovedBy(submission, row)) return;
-  const shared = shareOf(submission, row.route ?? row.binding ?? "");
+  const shared = shareOf(submission, routeOf(row));
   if (shared === undefined) return;
   store.closed.push(shared.entry);
   store.submissions.set(submission.id, { ...submission, cost: shared.left });

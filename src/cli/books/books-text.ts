@@ -1,7 +1,25 @@
 /** A trial balance as text: a table for people, CSV for programs. */
-import { GROUPINGS, type BalanceLine } from "../../admin/trial-balance.ts";
+import { GROUPINGS, type BalanceLine, type Grouping } from "../../admin/trial-balance.ts";
 import { toColumns, toCsvLines } from "../payments/payment-text.ts";
-import type { Balance, Unresolved } from "./books.ts";
+
+/** Payments of which it is not known whether they are paid: in no account until it is. */
+export interface UnresolvedSum {
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string | null;
+  readonly payments: number;
+  readonly amountAtomic: string;
+  readonly amount: string | null;
+}
+
+export interface BooksReport {
+  readonly from: string;
+  readonly to: string;
+  readonly by: readonly Grouping[];
+  readonly lines: readonly BalanceLine[];
+  /** As of now, whatever the days. */
+  readonly unresolved: readonly UnresolvedSum[];
+}
 
 /** The columns of the CSV form behind what is grouped by, in their order; new ones are added at the end. */
 const COLUMNS = [
@@ -18,7 +36,7 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof BalanceLine)[];
 
 /** RFC 4180. */
-export function toBalanceCsv({ by, lines }: Balance): string {
+export function toBalanceCsv({ by, lines }: BooksReport): string {
   const groups = GROUPINGS.filter((each) => by.includes(each));
   // A grouping of the same name as a column says the same.
   const names = groups.filter((each) => each !== "network" && each !== "asset");
@@ -31,7 +49,7 @@ export function toBalanceCsv({ by, lines }: Balance): string {
   ]);
 }
 
-export function toBalance({ from, to, by, lines, unresolved }: Balance): string {
+export function toBalance({ from, to, by, lines, unresolved }: BooksReport): string {
   const groups = GROUPINGS.filter(
     (each) => by.includes(each) && each !== "network" && each !== "asset",
   );
@@ -80,7 +98,14 @@ function sumsOf(lines: readonly BalanceLine[]): string {
     .join("");
 }
 
-function pending({ network, asset, symbol, payments, amount, amountAtomic }: Unresolved): string {
+function pending({
+  network,
+  asset,
+  symbol,
+  payments,
+  amount,
+  amountAtomic,
+}: UnresolvedSum): string {
   const what = `${amountOf(amountAtomic, amount)} ${unitOf({ network, asset, symbol })}`;
   return `not in these books: ${payments} payments over ${what} of which it is not known whether they are paid\n`;
 }

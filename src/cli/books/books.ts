@@ -4,12 +4,12 @@
  */
 import { openBooks, type Books } from "../../admin/books.ts";
 import { Tokens } from "../../admin/payment-view.ts";
-import { trialBalance, type BalanceLine, type Grouping } from "../../admin/trial-balance.ts";
+import { trialBalance, type Grouping } from "../../admin/trial-balance.ts";
 import type { Config } from "../../config/config.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { messageOf } from "../../x402/result.ts";
 import { loadOrExplain } from "../load.ts";
-import { toBalance, toBalanceCsv } from "./books-text.ts";
+import { toBalance, toBalanceCsv, type BooksReport, type UnresolvedSum } from "./books-text.ts";
 import { toJson } from "../payments/payment-text.ts";
 
 export interface BooksOptions {
@@ -18,16 +18,6 @@ export interface BooksOptions {
   readonly to?: string;
   readonly by: readonly Grouping[];
   readonly format: "table" | "csv" | "json";
-}
-
-/** Payments of which it is not known whether they are paid: in no account until it is. */
-export interface Unresolved {
-  readonly network: string;
-  readonly asset: string;
-  readonly symbol: string | null;
-  readonly payments: number;
-  readonly amountAtomic: string;
-  readonly amount: string | null;
 }
 
 /** Unresolved payments that are read at once. */
@@ -55,21 +45,12 @@ export async function books(file: string, options: BooksOptions): Promise<number
   }
 }
 
-export interface Balance {
-  readonly from: string;
-  readonly to: string;
-  readonly by: readonly Grouping[];
-  readonly lines: readonly BalanceLine[];
-  /** As of now, whatever the days. */
-  readonly unresolved: readonly Unresolved[];
-}
-
-function textOf(balance: Balance, format: BooksOptions["format"]): string {
+function textOf(balance: BooksReport, format: BooksOptions["format"]): string {
   if (format === "json") return toJson(balance);
   return format === "csv" ? toBalanceCsv(balance) : toBalance(balance);
 }
 
-async function unresolvedIn(opened: Books, config: Config): Promise<readonly Unresolved[]> {
+async function unresolvedIn(opened: Books, config: Config): Promise<readonly UnresolvedSum[]> {
   const tokens = new Tokens(config);
   const sums = new Map<
     string,

@@ -3,7 +3,9 @@ import {
   entriesOf,
   gasOf,
   readEntry,
+  readPaid,
   restOf,
+  routeOf,
   shareOf,
   spanOf,
   Totals,
@@ -11,7 +13,6 @@ import {
   type Entry,
   type PaidPayment,
 } from "../accounts.ts";
-import { stateOf } from "../payment-row.ts";
 import { readSubmissionRow, type SubmissionRow } from "../submission-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 
@@ -91,7 +92,7 @@ export async function readAccounts(session: Session, days: Days): Promise<readon
   totals.add((await session.query(CLOSED, [days.from, days.to])).map(readEntry));
   for (let behind: readonly unknown[] = [-1, 0]; ;) {
     const rows = await session.query(PAYMENTS, [...behind, endMs, fromMs]);
-    for (const columns of rows) totals.add(entriesOf(readPaid(columns)));
+    for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
     const last = rows.at(-1);
     if (last === undefined) break;
     behind = [last.ms, last.id];
@@ -120,19 +121,13 @@ function isMovedBy({ variants }: SubmissionRow, transaction: unknown): boolean {
   return variants.some((each) => each.transaction === transaction);
 }
 
-function readPaid(columns: PostgresColumns): PaidPayment {
-  const { binding, route, network, asset, amount, payTo, paidMs, refundedMs } = columns;
-  return {
-    state: stateOf(columns.state),
-    binding: binding === null ? null : String(binding),
-    route: route === null ? null : String(route),
-    network: String(network),
-    asset: String(asset),
-    amount: String(amount),
-    payTo: String(payTo),
+function paidIn(columns: PostgresColumns): PaidPayment {
+  const { paidMs, refundedMs } = columns;
+  const times = {
     paidMs: Number(paidMs),
     refundedMs: refundedMs === null ? null : Number(refundedMs),
   };
+  return readPaid(columns, times);
 }
 
 /** What is to be added to the totals when those payments go. */
@@ -145,12 +140,12 @@ export function readClosing(
 
 /** Of a payment that has just gone. */
 export async function closePayment(session: Session, columns: PostgresColumns): Promise<void> {
-  await close(session, entriesOf(readPaid(columns)));
+  await close(session, entriesOf(paidIn(columns)));
   const [found] = await session.query(LOCK, [columns.submission]);
   if (found === undefined) return;
   const submission = readSubmissionRow(found);
   if (!isMovedBy(submission, columns.transaction)) return;
-  const shared = shareOf(submission, String(columns.route ?? columns.binding ?? ""));
+  const shared = shareOf(submission, routeOf(columns));
   if (shared === undefined) return;
   await close(session, [shared.entry]);
   await session.query(SHARE, [submission.id, JSON.stringify(shared.left)]);

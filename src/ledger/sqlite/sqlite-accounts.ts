@@ -4,7 +4,9 @@ import {
   gasOf,
   plus,
   readEntry,
+  readPaid,
   restOf,
+  routeOf,
   shareOf,
   spanOf,
   timesOf,
@@ -42,7 +44,7 @@ export function readAccounts(database: SqliteDatabase, days: Days): readonly Ent
          ORDER BY created_ms, rowid LIMIT ${PAGE}`,
         [...behind, endMs, fromMs],
       );
-      for (const columns of rows) totals.add(entriesOf(readPaid(columns)));
+      for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
       const last = rows.at(-1);
       if (last === undefined) break;
       behind = [Number(last.ms), Number(last.id)];
@@ -79,23 +81,8 @@ function isMovedBy({ variants }: SubmissionRow, { transaction }: Columns): boole
   return variants.some((each) => each.transaction === transaction);
 }
 
-function routeOf({ route, binding }: Columns): string {
-  return String(route ?? binding ?? "");
-}
-
-function readPaid(columns: Columns): PaidPayment {
-  const { binding, route, network, asset, amount, payTo, history } = columns;
-  const state = stateOf(columns.state);
-  return {
-    state,
-    binding: binding === null ? null : String(binding),
-    route: route === null ? null : String(route),
-    network: String(network),
-    asset: String(asset),
-    amount: String(amount),
-    payTo: String(payTo),
-    ...timesOf(state, readHistory(history)),
-  };
+function paidIn(columns: Columns): PaidPayment {
+  return readPaid(columns, timesOf(stateOf(columns.state), readHistory(columns.history)));
 }
 
 /** A line is JSON of `[atMs, state, note, life]`. */
@@ -115,7 +102,7 @@ export function readClosing(database: SqliteDatabase, key: string): Columns | un
 
 /** Of a payment that has just gone. */
 export function closePayment(database: SqliteDatabase, columns: Columns): void {
-  close(database, entriesOf(readPaid(columns)));
+  close(database, entriesOf(paidIn(columns)));
   const sql = `SELECT ${SUBMISSION} FROM submissions WHERE id = ?`;
   const found = database.get(sql, [columns.submission ?? null]);
   if (found === undefined) return;
