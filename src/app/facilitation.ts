@@ -77,6 +77,10 @@ export async function openFacilitation(
     const known = assets.find((each) => isSameToken(network, each.address, asset));
     return known ?? { symbol: "unknown", decimals: 0 };
   };
+  const nativePrice = (network: string): bigint | null => {
+    const settings = config.facilitator.embedded.find((each) => each.network === network);
+    return settings?.nativePriceAttodollars ?? null;
+  };
   const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
   const observed = await createObservers(config, ground);
@@ -93,6 +97,7 @@ export async function openFacilitation(
     time,
     foreign,
     describeAsset,
+    nativePrice,
   });
   const firstLooks = new EvmFirstLooks(() => Math.floor(time.now() / 1000));
   const router = new FacilitatorRouter({

@@ -57,6 +57,13 @@ export function readSince(text: string): number {
   throw new InvalidArgumentError("Write 24h, 7d, 2026-08-01 or 2026-08-01T12:00Z.");
 }
 
+/** `2026-08-01`, a day that there is. */
+export function readDay(text: string): string {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text)) return text;
+  throw new InvalidArgumentError("A day is written as 2026-08-01.");
+}
+
 export function readLimit(text: string): number {
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   if (limit >= 1 && limit <= MAX_LIMIT) return limit;

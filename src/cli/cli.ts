@@ -11,6 +11,7 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addBooks } from "./commands/books.ts";
 import { addCheck } from "./commands/check.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addInit } from "./commands/init.ts";
@@ -67,6 +68,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addRoutes(program, (result) => (code = result));
   addDoctor(program, (result) => (code = result));
   addListing(program, (result) => (code = result));
+  addBooks(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));
@@ -101,7 +103,17 @@ export async function run(words: readonly string[], version: string): Promise<nu
 }
 
 function addPayments(program: Command, done: (code: number) => void): void {
-  const filters = ["csv", "state", "undelivered", "held", "network", "payer", "since", "after"];
+  const filters = [
+    "csv",
+    "state",
+    "undelivered",
+    "held",
+    "network",
+    "payer",
+    "since",
+    "until",
+    "after",
+  ];
   program
     .command("payments")
     .description("list what was claimed, paid and delivered, newest first, or show one payment")
@@ -152,6 +164,7 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .option("--network <network>", "only those on this network", readNetworkName)
     .option("--payer <address>", "only those of this payer", readPayer)
     .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
+    .option("--until <time>", "only those claimed before that time", readSince)
     .option("--limit <number>", "how many at most", readLimit, DEFAULT_LIMIT)
     .option("--after <key>", "continue behind this payment")
     .addOption(new Option("--json", "as one JSON document").conflicts("csv"))

@@ -232,6 +232,7 @@ export class Gateway {
         accepts: acceptable(decision),
         binding: `${decision.soldMethod} ${decision.path}`,
         target: decision.target,
+        route: decision.plan.label,
         unfit: () => unfitOf(visitor, decision),
         repeats: repeatsOf({ visitor, decision }),
         ...(name.ok ? { identifier: name.value } : { misnamed: name.error }),

@@ -1,5 +1,6 @@
 /** What the ledger tells an operator. Reads only, and never in the way of a payment. */
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Days, Entry } from "./accounts.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
 
@@ -14,6 +15,8 @@ export interface PaymentFilter {
   readonly payer?: string;
   /** Claimed at this time or later, milliseconds since the epoch. */
   readonly sinceMs?: number;
+  /** Claimed before this time. */
+  readonly untilMs?: number;
   /** Newest first; at most this many. */
   readonly limit: number;
   /** Continues a list behind this payment. */
@@ -138,6 +141,11 @@ export interface Books {
   ended(page: EndedPage): Promise<readonly PaymentDetail[]>;
   /** What was sold, newest first. */
   sales(page: SalesPage): Promise<readonly SaleRecord[]>;
+  /**
+   * What was paid, paid back and burnt as gas on those days, summed up by everything that an entry tells. Read at one
+   * moment; the longer a ledger keeps its payments, the longer it takes.
+   */
+  accounts(days: Days): Promise<readonly Entry[]>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

@@ -16,6 +16,7 @@
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { SubmissionCost } from "./accounts.ts";
 import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
@@ -34,6 +35,7 @@ import type {
   TransitionKind,
   TransitionOf,
 } from "./transition.ts";
+export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 export * from "./transition.ts";
@@ -173,8 +175,11 @@ export interface Settlements extends Payments, Purses {
    * when the lease is no longer ours, or the submission is CLOSED or has another nonce.
    */
   replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void>;
-  /** Where the submission stands. A repeat is fine; INCLUDED -> OPEN is a reorganization. */
-  concluded(submission: string, state: SubmissionState): Promise<void>;
+  /**
+   * Where the submission stands, and what it cost where that is known. A repeat is fine; INCLUDED -> OPEN is a
+   * reorganization.
+   */
+  concluded(submission: string, state: SubmissionState, cost?: SubmissionCost): Promise<void>;
   /** Whether some life signed that transaction on this ledger: of all others we do not know whose sale it is. */
   hasSigned(transaction: string): Promise<boolean>;
   /** Claims of one network that are offered, oldest first; each is for the life that first takes it. */

@@ -135,6 +135,7 @@ const JUDGES: Judges = {
 export interface FirstUse {
   readonly binding: string | null;
   readonly target: string | null;
+  readonly route?: string | undefined;
   readonly idempotencyKey: string | null;
   readonly request: FacilitatorRequest;
   readonly claimant: string | null;
@@ -143,12 +144,13 @@ export interface FirstUse {
 
 /** The row that a first use makes. */
 function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
-  const { binding, target, idempotencyKey, request, claimant, identifier = null } = first;
+  const { binding, target, route = null, idempotencyKey, request, claimant } = first;
   return {
     state: "CLAIMED",
     version: 1,
     binding,
     target,
+    route,
     idempotencyKey,
     request: storedRequest(request),
     network: request.paymentPayload.network,
@@ -177,7 +179,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     claimant,
     renewals: 0,
     renewedMs: null,
-    identifier,
+    identifier: first.identifier ?? null,
   };
 }
 

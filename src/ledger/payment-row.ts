@@ -33,6 +33,8 @@ export interface PaymentRow {
   /** Null when a facilitator began the payment without a resource server. */
   readonly binding: string | null;
   readonly target: string | null;
+  /** Key of the route that sold it; null as of the binding, and in rows that are older than this member. */
+  readonly route: string | null;
   readonly idempotencyKey: string | null;
   /** JSON of the {@link FacilitatorRequest} that the first use brought. */
   readonly request: string;
@@ -99,6 +101,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     version: integer(columns, "version"),
     binding: textOrNull(columns, "binding"),
     target: textOrNull(columns, "target"),
+    route: textOrNull(columns, "route"),
     idempotencyKey: textOrNull(columns, "idempotencyKey"),
     request: text(columns, "request"),
     network: text(columns, "network"),

@@ -9,6 +9,7 @@ import {
   type Lease,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
 } from "./ledger.ts";
 
@@ -18,7 +19,10 @@ export const SUBMISSION_STATES = [
   "CLOSED",
 ] as const satisfies readonly SubmissionState[];
 
-export type SubmissionRow = Omit<StoredSubmission, "payments">;
+export interface SubmissionRow extends Omit<StoredSubmission, "payments"> {
+  /** Null while it is in no block, and where its node did not say. */
+  readonly cost: SubmissionCost | null;
+}
 
 /** The row that the first signature for an account nonce makes. */
 export function firstSubmission(
@@ -27,7 +31,7 @@ export function firstSubmission(
   nowMs: number,
 ): SubmissionRow {
   const id = variant.transaction;
-  return { id, network, state: "OPEN", variants: [variant], signedMs: nowMs };
+  return { id, network, state: "OPEN", variants: [variant], signedMs: nowMs, cost: null };
 }
 
 /** Undefined where the variant is stored already. Throws {@link LedgerConflict} where it does not fit. */
@@ -55,12 +59,13 @@ export function withVariant(
 export function concluded(
   row: SubmissionRow | undefined,
   state: SubmissionState,
+  cost: SubmissionCost | undefined,
 ): SubmissionRow | undefined {
   if (row?.state === state) return undefined;
   if (row === undefined || row.state === "CLOSED") {
     throw new LedgerConflict(`a submission cannot go from ${row?.state ?? "(none)"} to ${state}`);
   }
-  return { ...row, state };
+  return { ...row, state, cost: cost ?? (state === "OPEN" ? null : row.cost) };
 }
 
 /** Bytes for another account or nonce would leave a gap that blocks every later payment. */
@@ -84,7 +89,22 @@ export function readSubmissionRow(columns: Readonly<Record<string, unknown>>): S
   const state = submissionStateOf(columns.state);
   if (typeof id !== "string" || typeof network !== "string") throw unreadable("id");
   if (typeof signedMs !== "number") throw unreadable("state");
-  return { id, network, state, signedMs, variants: readVariants(columns.variants) };
+  const cost = typeof columns.cost === "string" ? readCost(columns.cost) : null;
+  return { id, network, state, signedMs, variants: readVariants(columns.variants), cost };
+}
+
+/** As a store keeps it: JSON. */
+function readCost(json: string): SubmissionCost {
+  const { feeAtomic, priorityAtomic, moved, priceAttodollars } = Object(JSON.parse(json));
+  const isPrice = priceAttodollars === null || isAmount(priceAttodollars);
+  if (!isAmount(feeAtomic) || !isAmount(priorityAtomic) || typeof moved !== "number" || !isPrice) {
+    throw unreadable("cost");
+  }
+  return { feeAtomic, priorityAtomic, moved, priceAttodollars };
+}
+
+function isAmount(value: unknown): value is string {
+  return typeof value === "string" && /^\d+$/.test(value);
 }
 
 /** A state as it is stored. Throws {@link LedgerUnavailable} for another text. */

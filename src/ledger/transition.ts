@@ -43,6 +43,8 @@ export interface ClaimTerms extends Collector {
   readonly binding: string;
   /** Canonical path and query: once an answer for one target has begun, another is refused ("spent"). */
   readonly target: string;
+  /** Key of the route that sells it, for the books. */
+  readonly route?: string | undefined;
   /** Opaque and unguessable: whoever shows it speaks for this claim towards the facilitator. */
   readonly idempotencyKey: string;
   readonly request: FacilitatorRequest;

@@ -130,6 +130,14 @@ export type Confirmation =
       readonly isUnused?: true;
     };
 
+/** In the smallest unit of the network's own currency. */
+export interface NetworkFee {
+  /** All of it: on a rollup also what it pays for the chain that it posts to. */
+  readonly atomic: bigint;
+  /** Of that what was bid to come first; at most, where the base fee of a block left less of the bid. */
+  readonly priorityAtomic: bigint;
+}
+
 /** One look at the chain for a submission. */
 export interface Look {
   /** The chain's word on each payment, in the order of the submission. */
@@ -141,6 +149,8 @@ export interface Look {
     readonly confirmations: number;
     /** No reorganization can be expected to undo it any more. */
     readonly isFinal: boolean;
+    /** What its sender paid for it; undefined where the node does not say. */
+    readonly fee?: NetworkFee | undefined;
     /** Gas that it burnt, where it was reverted as a whole. */
     readonly revertedGas?: bigint;
     /** Those that it did not move although it was not reverted, by their places, and their share of its gas. */

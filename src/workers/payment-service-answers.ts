@@ -204,8 +204,8 @@ function requestOf(value: unknown): FacilitatorRequest {
 }
 
 function terms(value: unknown): void {
-  const { binding, target, idempotencyKey, claimant, request } = record(value);
-  for (const each of [binding, target, idempotencyKey, claimant]) text(each);
+  const { binding, target, route = "", idempotencyKey, claimant, request } = record(value);
+  for (const each of [binding, target, route, idempotencyKey, claimant]) text(each);
   requestOf(request);
 }
 

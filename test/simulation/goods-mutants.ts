@@ -1,6 +1,5 @@
 /** What is sold, handed over and had again, with one guard against who wants more than he has paid for taken away. */
-import type { Edit } from "../support/mutated-copy.ts";
-import type { Mutant } from "./mutant.ts";
+import { caughtBy, type Mutant } from "./mutant.ts";
 
 const GOODS = "test/integration/gateway/goods.test.ts";
 const INPUT = "test/integration/gateway/declared-input.test.ts";
@@ -148,7 +147,3 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     put: "row.binding !== null;",
   }),
 ];
-
-function caughtBy(unit: string, name: string, ...changes: readonly Edit[]): Mutant {
-  return { name, changes, unit };
-}

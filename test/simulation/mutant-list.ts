@@ -1,4 +1,5 @@
 /** The mutants that the simulation has to catch. */
+import { ACCOUNTS_MUTANTS } from "./accounts-mutants.ts";
 import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
@@ -19,6 +20,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...OWNER_MUTANTS,
   ...STORE_MUTANTS,
   ...GOODS_MUTANTS,
+  ...ACCOUNTS_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

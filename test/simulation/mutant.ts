@@ -7,3 +7,8 @@ export interface Mutant {
   /** A test file that is to catch it, where hardly any world by chance leads there. */
   readonly unit?: string;
 }
+
+/** One that the tests of that file catch. */
+export function caughtBy(unit: string, name: string, ...changes: readonly Edit[]): Mutant {
+  return { name, changes, unit };
+}

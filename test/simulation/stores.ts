@@ -138,8 +138,8 @@ export class SqliteWorldStore implements WorldStore {
       leases.set(name, { holder: holder === null ? null : String(holder), epoch: Number(epoch) });
       if (next !== null) nextNonces.set(name, Number(next));
     }
-    for (const { id, network, state, variants, signedMs } of this.#database.all(
-      `SELECT id, network, state, variants, signed_ms AS "signedMs" FROM submissions`,
+    for (const { id, network, state, variants, signedMs, cost } of this.#database.all(
+      `SELECT id, network, state, variants, signed_ms AS "signedMs", cost FROM submissions`,
       {},
     )) {
       submissions.set(String(id), {
@@ -148,6 +148,7 @@ export class SqliteWorldStore implements WorldStore {
         state: state as "OPEN" | "INCLUDED" | "CLOSED",
         variants: JSON.parse(String(variants)),
         signedMs: Number(signedMs),
+        cost: cost === null ? null : JSON.parse(String(cost)),
       });
     }
   }

@@ -6,6 +6,7 @@
 import { describe } from "vitest";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Time } from "../../src/time/time.ts";
+import { describeAccounts } from "../unit/ledger/contract-accounts.ts";
 import { describeAgain } from "../unit/ledger/contract-again.ts";
 import { describeBooks } from "../unit/ledger/contract-books.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
@@ -69,6 +70,7 @@ export function ledgerContract(
     describe("offers", () => describeOffers(open));
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));
+    describe("accounts", () => describeAccounts(open));
     describe("lives", () => describeLives(open, capabilities));
     describe("workers", () => describeWorkers(open));
     describe("sold offers", () => describeSoldOffers(open));

@@ -1,4 +1,13 @@
 /** The books of a memory ledger. */
+import {
+  entriesOf,
+  gasOf,
+  routeOf,
+  timesOf,
+  Totals,
+  type Days,
+  type Entry,
+} from "../../src/ledger/accounts.ts";
 import { SOLD_STATES } from "../../src/ledger/books.ts";
 import type {
   Books,
@@ -14,9 +23,9 @@ import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
-import type { KeptPayment, MemoryStore } from "./memory-store.ts";
+import type { KeptPayment, KeptSubmission, MemoryStore } from "./memory-store.ts";
 
-type Entry = readonly [PaymentKey, KeptPayment];
+type Line = readonly [PaymentKey, KeptPayment];
 
 export class MemoryBooks implements Books {
   readonly #store: MemoryStore;
@@ -39,8 +48,7 @@ export class MemoryBooks implements Books {
   async show(name: string): Promise<PaymentDetail | undefined> {
     const wanted = name.toLowerCase();
     const named = [...this.#store.payments].filter((entry) => this.#isNamed(entry, wanted));
-    const isPaid = ([, { row }]: Entry): boolean =>
-      row.settledTransaction?.toLowerCase() === wanted;
+    const isPaid = ([, { row }]: Line): boolean => row.settledTransaction?.toLowerCase() === wanted;
     const found = named.find(isPaid) ?? named[0];
     if (found === undefined) return undefined;
     const { row, events } = found[1];
@@ -94,12 +102,30 @@ export class MemoryBooks implements Books {
       .slice(0, limit);
   }
 
+  async accounts(days: Days): Promise<readonly Entry[]> {
+    const totals = new Totals(days);
+    totals.add(this.#store.closed);
+    for (const kept of this.#store.payments.values()) totals.add(entriesOfKept(kept));
+    for (const submission of this.#store.submissions.values()) {
+      const carried = [...this.#store.payments.values()].filter(({ row }) =>
+        isMovedBy(submission, row),
+      );
+      totals.add(
+        gasOf(
+          submission,
+          carried.map(({ row }) => routeOf(row)),
+        ),
+      );
+    }
+    return totals.list();
+  }
+
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
     const all = [...this.#store.usedElsewhere.values()];
     return all.toSorted((left, right) => right.seenMs - left.seenMs).slice(0, limit);
   }
 
-  #isNamed([key, { row }]: Entry, wanted: string): boolean {
+  #isNamed([key, { row }]: Line, wanted: string): boolean {
     if (key === wanted || key.endsWith(`/${wanted}`)) return true;
     if (row.settledTransaction?.toLowerCase() === wanted) return true;
     if (row.heldTransaction?.toLowerCase() === wanted) return true;
@@ -117,22 +143,37 @@ export class MemoryBooks implements Books {
   }
 }
 
+export function entriesOfKept({ row, events }: KeptPayment): readonly Entry[] {
+  if (row.settledTransaction === null && row.heldTransaction === null) return [];
+  const request = requestOf(row);
+  const { asset, payTo } = request.paymentRequirements;
+  const { state, binding, route, network } = row;
+  const told = { state, binding, route, network, asset, amount: amountOf(request), payTo };
+  return entriesOf({ ...told, ...timesOf(state, events) });
+}
+
+export function isMovedBy({ id, variants }: KeptSubmission, row: PaymentRow): boolean {
+  const paid = row.settledTransaction ?? row.heldTransaction;
+  return row.submission === id && variants.some(({ transaction }) => transaction === paid);
+}
+
 function isUndelivered({ state, binding }: PaymentRow): boolean {
   return state === "SETTLED" && binding !== null;
 }
 
-function matches([, { row, claimedMs }]: Entry, filter: PaymentFilter): boolean {
+function matches([, { row, claimedMs }]: Line, filter: PaymentFilter): boolean {
   return (
     (filter.states === undefined || filter.states.includes(row.state)) &&
     (filter.undelivered !== true || isUndelivered(row) || isHeld(row)) &&
     (filter.held === undefined || filter.held === isHeld(row)) &&
     (filter.network === undefined || filter.network === row.network) &&
     (filter.payer === undefined || filter.payer.toLowerCase() === row.payer.toLowerCase()) &&
-    (filter.sinceMs === undefined || claimedMs >= filter.sinceMs)
+    (filter.sinceMs === undefined || claimedMs >= filter.sinceMs) &&
+    (filter.untilMs === undefined || claimedMs < filter.untilMs)
   );
 }
 
-function summarize([key, { row, claimedMs, updatedMs }]: Entry): PaymentSummary {
+function summarize([key, { row, claimedMs, updatedMs }]: Line): PaymentSummary {
   const request = requestOf(row);
   const { asset, payTo } = request.paymentRequirements;
   return {
@@ -166,6 +207,6 @@ function inOrder(left: Place, right: Place): number {
   return left.claimedMs - right.claimedMs || (left.key < right.key ? -1 : 1);
 }
 
-function byClaim([, left]: Entry, [, right]: Entry): number {
+function byClaim([, left]: Line, [, right]: Line): number {
   return right.claimedMs - left.claimedMs;
 }

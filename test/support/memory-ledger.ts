@@ -22,6 +22,7 @@ import {
   type StoredResponse,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
   type TransitionKind,
   type TransitionOf,
@@ -198,6 +199,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       state: "OPEN",
       variants: [variant],
       signedMs: moment.nowMs,
+      cost: null,
     };
     this.#store.submissions.set(submission.id, submission);
     for (const { key, step } of steps) this.#store.apply(key, step, moment);
@@ -239,13 +241,14 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#store.submissions.set(id, { ...submission, variants, signedMs: this.#time.now() });
   }
 
-  async concluded(id: string, state: SubmissionState): Promise<void> {
+  async concluded(id: string, state: SubmissionState, cost?: SubmissionCost): Promise<void> {
     this.#requireOpen();
     const submission = this.#store.submissions.get(id);
     if (submission === undefined) throw new LedgerConflict("there is no such submission");
     if (submission.state === state) return;
     if (submission.state === "CLOSED") throw new LedgerConflict("that submission is closed");
-    this.#store.submissions.set(id, { ...submission, state });
+    const known = cost ?? (state === "OPEN" ? null : submission.cost);
+    this.#store.submissions.set(id, { ...submission, state, cost: known });
   }
 
   async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {

@@ -3,6 +3,7 @@ import type {
   StoredResponse,
   StoredSubmission,
   StoredTransaction,
+  SubmissionCost,
   SubmissionState,
 } from "../../src/ledger/ledger.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
@@ -18,6 +19,7 @@ import {
   type Draws,
   type Spend,
 } from "../../src/ledger/purse.ts";
+import type { Entry } from "../../src/ledger/accounts.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -43,6 +45,7 @@ export interface KeptSubmission {
   readonly state: SubmissionState;
   readonly variants: readonly StoredTransaction[];
   readonly signedMs: number;
+  readonly cost: SubmissionCost | null;
 }
 
 export class MemoryStore {
@@ -53,6 +56,8 @@ export class MemoryStore {
   readonly nextNonces = new Map<string, number>();
   readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();
   readonly soldOffers = new Map<string, SoldOffer>();
+  /** What was moved by what is not there any more. */
+  readonly closed: Entry[] = [];
   readonly tombstones = new Map<PaymentKey, Tombstone>();
   readonly usedElsewhere = new Map<PaymentKey, UsedElsewhere>();
   /** Lives that are over, as far as the others can tell. */

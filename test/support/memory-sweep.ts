@@ -1,9 +1,10 @@
 /** How what is over leaves a memory ledger: all at once, by the rules that the real ones keep. */
+import { restOf, routeOf, shareOf } from "../../src/ledger/accounts.ts";
 import { requestOf } from "../../src/ledger/payment-row.ts";
 import { fateOf, type SweepStep, type Swept } from "../../src/ledger/sweep.ts";
 import { digestOf } from "../../src/ledger/tombstone.ts";
-import type { MemoryBooks } from "./memory-books.ts";
-import type { MemoryStore } from "./memory-store.ts";
+import { entriesOfKept, isMovedBy, type MemoryBooks } from "./memory-books.ts";
+import type { KeptPayment, MemoryStore } from "./memory-store.ts";
 
 interface Ground {
   readonly store: MemoryStore;
@@ -37,6 +38,8 @@ export async function sweepMemory(
     const caller = binding === null && idempotencyKey !== null ? digestOf(idempotencyKey) : null;
     if (fate === "buried" && transaction !== null)
       store.tombstones.set(key, { transaction, caller });
+    const kept = store.payments.get(key);
+    if (kept !== undefined) closePayment(store, kept);
     store.payments.delete(key);
     store.responses.delete(key);
     payments += 1;
@@ -51,6 +54,20 @@ export async function sweepMemory(
 function sweepSubmissions(store: MemoryStore, beforeMs: number): void {
   const used = new Set([...store.payments.values()].map(({ row }) => row.submission ?? row.leftBy));
   for (const [id, { state, signedMs }] of store.submissions) {
-    if (state === "CLOSED" && signedMs < beforeMs && !used.has(id)) store.submissions.delete(id);
+    if (state !== "CLOSED" || signedMs >= beforeMs || used.has(id)) continue;
+    const submission = store.submissions.get(id);
+    if (submission !== undefined) store.closed.push(...restOf(submission));
+    store.submissions.delete(id);
   }
+}
+
+function closePayment(store: MemoryStore, kept: KeptPayment): void {
+  const { row } = kept;
+  store.closed.push(...entriesOfKept(kept));
+  const submission = store.submissions.get(row.submission ?? "");
+  if (submission === undefined || !isMovedBy(submission, row)) return;
+  const shared = shareOf(submission, routeOf(row));
+  if (shared === undefined) return;
+  store.closed.push(shared.entry);
+  store.submissions.set(submission.id, { ...submission, cost: shared.left });
 }

@@ -59,11 +59,12 @@ export function toJson(value: unknown): string {
 
 /** RFC 4180: a line of names first, CRLF at the ends. */
 export function toCsv(payments: readonly PaymentView[]): string {
-  const lines = [
-    COLUMNS.join(","),
-    ...payments.map((payment) => COLUMNS.map((name) => csvCell(payment[name])).join(",")),
-  ];
-  return lines.map((line) => `${line}\r\n`).join("");
+  return toCsvLines([COLUMNS, ...payments.map((payment) => COLUMNS.map((name) => payment[name]))]);
+}
+
+/** RFC 4180. */
+export function toCsvLines(lines: readonly (readonly (string | number | null)[])[]): string {
+  return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
 }
 
 /** What begins like a formula gets an apostrophe: spreadsheets then take it for the text that it is. */
@@ -106,7 +107,7 @@ export function toUsedElsewhereTable(payments: readonly UsedElsewhereView[]): st
 }
 
 /** Lines of cells, of which the first has the titles; the second cell is a state where there is colour. */
-function toColumns(table: readonly (readonly string[])[], color: boolean): string {
+export function toColumns(table: readonly (readonly string[])[], color: boolean): string {
   const lines = table.map((row) => row.map(oneLine));
   const [head = []] = lines;
   const widths = head.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));

@@ -26,6 +26,7 @@ export interface PaymentsOptions {
   readonly payer?: string;
   /** Milliseconds since the epoch. */
   readonly since?: number;
+  readonly until?: number;
   readonly limit: number;
   /** Key of the last payment of the page before. */
   readonly after?: string;
@@ -160,7 +161,7 @@ async function show(
 }
 
 function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
-  const { state, undelivered, held, network, payer, since, after } = options;
+  const { state, undelivered, held, network, payer, since, until, after } = options;
   return {
     ...(state === undefined ? {} : { states: state }),
     ...(undelivered === undefined ? {} : { undelivered }),
@@ -168,6 +169,7 @@ function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
     ...(network === undefined ? {} : { network }),
     ...(payer === undefined ? {} : { payer }),
     ...(since === undefined ? {} : { sinceMs: since }),
+    ...(until === undefined ? {} : { untilMs: until }),
     ...(after === undefined ? {} : { after: after as PaymentKey }),
   };
 }

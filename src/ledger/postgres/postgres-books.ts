@@ -11,7 +11,9 @@ import type {
   SalesPage,
 } from "../books.ts";
 import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
+import type { Days, Entry } from "../accounts.ts";
 import { requestOf, type PaymentRow } from "../payment-row.ts";
+import { readAccounts } from "./postgres-accounts.ts";
 import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
@@ -50,7 +52,7 @@ const EVENTS: Statement = {
 const SUBMISSION: Statement = {
   name: "show_submission",
   text: `SELECT id AS "id", network AS "network", state AS "state", signed_ms AS "signedMs",
-           variants AS "variants" FROM coinslot.submissions WHERE id = $1`,
+           variants AS "variants", cost AS "cost" FROM coinslot.submissions WHERE id = $1`,
 };
 
 const COUNTS: Statement = {
@@ -101,6 +103,11 @@ const USED_ELSEWHERE: Statement = {
   text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", amount_atomic AS "amount",
            payer AS "payer", pay_to AS "payTo", binding AS "binding", seen_ms AS "seenMs"
          FROM coinslot.used_elsewhere ORDER BY seen_ms DESC, payment_key LIMIT $1`,
+};
+
+const ONE_MOMENT: Statement = {
+  name: "one_moment",
+  text: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 };
 
 export class PostgresBooks implements Books {
@@ -164,6 +171,10 @@ export class PostgresBooks implements Books {
     });
   }
 
+  async accounts(days: Days): Promise<readonly Entry[]> {
+    return readAccounts(this.#database, days);
+  }
+
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
     return (await this.#database.query(USED_ELSEWHERE, [limit])).map(readUsedElsewhere);
   }
@@ -205,6 +216,11 @@ export async function openPostgresBooks({
     buried: (key) => books.buried(key),
     ended: (page) => books.ended(page),
     sales: (page) => books.sales(page),
+    accounts: (days) =>
+      database.transaction(async (session) => {
+        await session.query(ONE_MOMENT, []);
+        return new PostgresBooks(session).accounts(days);
+      }),
     usedElsewhere: (limit) => books.usedElsewhere(limit),
     close,
   };

@@ -17,7 +17,7 @@ const IS_HELD = "p.state = 'SIGNED' AND p.held_transaction IS NOT NULL";
 
 /** For a filter that leaves a state, where it names any. */
 export function listStatement(filter: PaymentFilter): ListStatement {
-  const { states, undelivered, held, network, payer, sinceMs, after, limit } = filter;
+  const { states, undelivered, held, network, payer, sinceMs, untilMs, after, limit } = filter;
   const values: unknown[] = [];
   // Names of statements have 63 characters at most.
   const names: string[] = [];
@@ -39,6 +39,7 @@ export function listStatement(filter: PaymentFilter): ListStatement {
   if (network !== undefined) conditions.push(`p.network = ${given("network", network)}`);
   if (payer !== undefined) conditions.push(`lower(p.payer) = lower(${given("payer", payer)})`);
   if (sinceMs !== undefined) conditions.push(`p.created_ms >= ${given("since", sinceMs)}`);
+  if (untilMs !== undefined) conditions.push(`p.created_ms < ${given("until", untilMs)}`);
   if (after !== undefined) {
     conditions.push(`(p.created_ms, p.id) < (SELECT b.created_ms, b.id
       FROM coinslot.payments AS b WHERE b.payment_key = ${given("after", after)})`);

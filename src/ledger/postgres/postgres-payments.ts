@@ -53,6 +53,7 @@ const FACETS = [
   ["version", "version", "bigint"],
   ["binding", "binding", "text"],
   ["target", "target", "text"],
+  ["route", "route", "text"],
   ["idempotencyKey", "idempotency_key", "text"],
   ["request", "request", "text"],
   ["network", "network", "text"],
@@ -319,7 +320,7 @@ function givenOf({ stored: { key, id, row }, next, note }: Move): object {
   return { ...next, ...(isAnew && lastingOf(next)), key, id, expected: row.version, note };
 }
 
-const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
+const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
 
 function lastingOf(row: PaymentRow): Record<(typeof LASTING)[number][0], string | null> {
   const request = requestOf(row);

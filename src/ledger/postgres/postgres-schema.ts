@@ -6,6 +6,7 @@
  */
 import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
+import { ENTRY_KINDS } from "../accounts.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
@@ -239,6 +240,24 @@ export const MIGRATIONS: readonly string[] = [
     ADD COLUMN repeats         integer NOT NULL DEFAULT 0 CHECK (repeats >= 0),
     ADD COLUMN repeat_until_ms bigint
       CHECK (repeat_until_ms IS NULL OR (state = 'DELIVERED' AND served_target IS NOT NULL));
+  `,
+  // Which route sold it, and what its transaction cost: of older ones nobody knows.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN route text;
+  ALTER TABLE coinslot.submissions ADD COLUMN cost text;
+
+  CREATE TABLE coinslot.closed_entries (
+    day         text    NOT NULL,
+    kind        text    NOT NULL CHECK (kind IN (${listed(ENTRY_KINDS)})),
+    route       text    NOT NULL,
+    network     text    NOT NULL,
+    asset       text    NOT NULL,
+    account     text    NOT NULL,
+    count       bigint  NOT NULL,
+    amount      numeric NOT NULL CHECK (amount >= 0),
+    attodollars numeric,
+    PRIMARY KEY (day, kind, route, network, asset, account)
+  );
   `,
 ];
 

@@ -9,6 +9,7 @@ import {
   type Lease,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
   type SubmittedPayment,
 } from "../ledger.ts";
@@ -32,7 +33,7 @@ import {
 import { messageOf } from "../../x402/result.ts";
 
 const SUBMISSION = `s.id AS "id", s.network AS "network", s.state AS "state",
-  s.signed_ms AS "signedMs", s.variants AS "variants"`;
+  s.signed_ms AS "signedMs", s.variants AS "variants", s.cost AS "cost"`;
 
 const INSERT: Statement = {
   name: "insert_submission",
@@ -63,7 +64,7 @@ const ADD_VARIANT: Statement = {
 
 const CONCLUDE: Statement = {
   name: "conclude_submission",
-  text: `UPDATE coinslot.submissions SET state = $2 WHERE id = $1`,
+  text: `UPDATE coinslot.submissions SET state = $2, cost = $3 WHERE id = $1`,
 };
 
 const UNFINISHED: Statement = {
@@ -159,10 +160,13 @@ export async function storeConclusion(
   database: PostgresDatabase,
   id: string,
   state: SubmissionState,
+  told: SubmissionCost | undefined,
 ): Promise<void> {
   await database.transaction(async (session) => {
-    const next = concluded(await lock(session, id), state);
-    if (next !== undefined) await session.query(CONCLUDE, [id, next.state]);
+    const next = concluded(await lock(session, id), state, told);
+    if (next === undefined) return;
+    const cost = next.cost === null ? null : JSON.stringify(next.cost);
+    await session.query(CONCLUDE, [id, next.state, cost]);
   });
 }
 

@@ -5,6 +5,7 @@
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { PaymentDetail } from "../books.ts";
 import { requestIn, stateOf } from "../payment-row.ts";
+import { closePayment, closeSubmission, readClosing } from "./postgres-accounts.ts";
 import { PostgresBooks } from "./postgres-books.ts";
 import type { PostgresColumns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import type { OnUnreadable } from "./postgres-queues.ts";
@@ -52,7 +53,7 @@ const REMOVE: Statement = {
     gone AS (
       DELETE FROM coinslot.payments AS p USING given AS g
       WHERE p.payment_key = g."key" AND p.id = g."id" AND p.version = g."version"
-      RETURNING g."digest", g."transaction", g."caller"
+      RETURNING g."key", g."digest", g."transaction", g."caller"
     ),
     buried AS (
       INSERT INTO coinslot.tombstones (payment_key, transaction_id, caller)
@@ -60,7 +61,7 @@ const REMOVE: Statement = {
       FROM gone WHERE "transaction" IS NOT NULL
       ON CONFLICT (payment_key) DO NOTHING
     )
-    SELECT count(*) AS "count" FROM gone`,
+    SELECT "key" FROM gone`,
 };
 
 /**
@@ -82,13 +83,15 @@ const REMOVE_SUBMISSIONS: Statement = {
         AND NOT EXISTS (
           SELECT FROM coinslot.payments AS p WHERE p.state IN ('CLAIMED', 'SIGNED')
             AND p.submission IS NULL AND p.left_by = page.id)
-      RETURNING page.variants
+      RETURNING s.*
     ),
     named AS (
       DELETE FROM coinslot.submission_transactions WHERE transaction_id IN (
         SELECT lower(v ->> 'transaction') FROM gone, json_array_elements(gone.variants::json) AS v)
     )
-    SELECT page.id AS "id", page.signed_ms AS "ms" FROM page ORDER BY page.signed_ms, page.id`,
+    SELECT page.id AS "id", page.signed_ms AS "ms", gone.network AS "network", gone.state AS "state",
+      gone.variants AS "variants", gone.signed_ms AS "signedMs", gone.cost AS "cost"
+    FROM page LEFT JOIN gone ON gone.id = page.id ORDER BY page.signed_ms, page.id`,
 };
 
 const FORGET: Statement = {
@@ -136,9 +139,16 @@ async function sweepPayments(
     await archive(shown);
   }
   const given = doomed.map(({ columns, fate }) => removal(columns, fate === "buried"));
-  const [removed] = given.length === 0 ? [] : await session.query(REMOVE, [JSON.stringify(given)]);
   const next = behind(from, rows) ?? SUBMISSIONS;
-  return { payments: Number(removed?.count ?? 0), next };
+  if (given.length === 0) return { payments: 0, next };
+  const closing = await readClosing(
+    session,
+    given.map(({ key }) => key),
+  );
+  const removed = await session.query(REMOVE, [JSON.stringify(given)]);
+  const gone = new Set(removed.map(({ key }) => key));
+  for (const columns of closing) if (gone.has(columns.key)) await closePayment(session, columns);
+  return { payments: gone.size, next };
 }
 
 function readFate(
@@ -165,13 +175,13 @@ function readFate(
 function removal(
   { key, id, version, transaction, caller }: PostgresColumns,
   isBuried: boolean,
-): object {
+): { readonly key: PaymentKey } {
   const stays = isBuried && {
     digest: digestOf(String(key)).toString("hex"),
     transaction: packTransaction(String(transaction)).toString("hex"),
     caller: typeof caller === "string" ? digestOf(caller).toString("hex") : null,
   };
-  return { key: String(key) as PaymentKey, id, version, ...stays };
+  return Object.assign({ key: String(key) as PaymentKey, id, version }, stays);
 }
 
 async function sweepSubmissions(
@@ -179,7 +189,9 @@ async function sweepSubmissions(
   { beforeMs, from }: SweepStep & Placed,
 ): Promise<Swept> {
   const values = [from.ms, from.id, beforeMs, SWEPT_TOGETHER];
-  const next = behind(from, await session.query(REMOVE_SUBMISSIONS, values));
+  const rows = await session.query(REMOVE_SUBMISSIONS, values);
+  for (const columns of rows) if (columns.state !== null) await closeSubmission(session, columns);
+  const next = behind(from, rows);
   if (next === undefined) await session.query(FORGET, [beforeMs]);
   return { payments: 0, next };
 }

@@ -15,6 +15,7 @@ import {
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
 } from "../ledger.ts";
 import { lifeWithin } from "../life.ts";
@@ -179,8 +180,12 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     );
   }
 
-  async concluded(submission: string, state: SubmissionState): Promise<void> {
-    await storeConclusion(this.#database, submission, state);
+  async concluded(
+    submission: string,
+    state: SubmissionState,
+    cost?: SubmissionCost,
+  ): Promise<void> {
+    await storeConclusion(this.#database, submission, state, cost);
   }
 
   async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {

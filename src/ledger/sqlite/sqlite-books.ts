@@ -5,14 +5,15 @@ import type {
   EndedPage,
   PaymentCounts,
   PaymentDetail,
-  PaymentEvent,
   PaymentFilter,
   PaymentSummary,
   SaleRecord,
   SalesPage,
 } from "../books.ts";
-import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
+import { readSale, readSummary, shownSubmission } from "../books-row.ts";
 import { LedgerUnavailable } from "../ledger.ts";
+import type { Days, Entry } from "../accounts.ts";
+import { readAccounts, readHistory } from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
@@ -145,6 +146,11 @@ export class SqliteBooks implements Books {
     });
   }
 
+  async accounts(days: Days): Promise<readonly Entry[]> {
+    this.#storeNow();
+    return readAccounts(this.#database, days);
+  }
+
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
     const rows = this.#database.all(
       `SELECT payment_key AS "key", network, asset, amount_atomic AS "amount", payer,
@@ -187,19 +193,10 @@ export class SqliteBooks implements Books {
   #submission(submission: Columns[string] | undefined): PaymentDetail["submission"] {
     if (typeof submission !== "string") return null;
     const columns = this.#database.get(
-      `SELECT id, network, state, variants, signed_ms AS "signedMs"
+      `SELECT id, network, state, variants, signed_ms AS "signedMs", cost
        FROM submissions WHERE id = :submission`,
       { submission },
     );
     return columns === undefined ? null : shownSubmission(readSubmissionRow(columns));
   }
-}
-
-/** A line is JSON of `[atMs, state, note, life]`. */
-function readHistory(history: Columns[string] | undefined): readonly PaymentEvent[] {
-  const lines = String(history ?? "").split("\n");
-  return lines.filter(Boolean).map((line) => {
-    const [atMs, state, note, by] = Object(JSON.parse(line)) as readonly unknown[];
-    return readEvent({ atMs, state, note, by });
-  });
 }

@@ -14,8 +14,8 @@ interface ListStatement {
 
 /** For a filter that leaves a state, where it names any. */
 export function listStatement(filter: PaymentFilter): ListStatement {
-  const { network, payer, sinceMs, after, limit } = filter;
-  const given = Object.entries({ network, payer, sinceMs, after, limit });
+  const { network, payer, sinceMs, untilMs, after, limit } = filter;
+  const given = Object.entries({ network, payer, sinceMs, untilMs, after, limit });
   const values = Object.fromEntries(
     given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
   );
@@ -70,12 +70,19 @@ const BY_STATE: Readonly<Record<PaymentState, readonly Part[]>> = {
   FAILED: [{ index: "failed_payments", conditions: ["state = 'FAILED'"] }],
 };
 
-function sharedConditions({ held, network, sinceMs, after }: PaymentFilter): readonly string[] {
+function sharedConditions({
+  held,
+  network,
+  sinceMs,
+  untilMs,
+  after,
+}: PaymentFilter): readonly string[] {
   return [
     ...(held === true ? IS_HELD : []),
     ...(held === false ? [`NOT (${IS_HELD.join(" AND ")})`] : []),
     ...(network === undefined ? [] : ["network = :network"]),
     ...(sinceMs === undefined ? [] : ["created_ms >= :sinceMs"]),
+    ...(untilMs === undefined ? [] : ["created_ms < :untilMs"]),
     ...(after === undefined
       ? []
       : [

@@ -19,7 +19,7 @@ import {
 } from "../used-elsewhere.ts";
 
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
-export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target,
+export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target, route,
   idempotency_key AS "idempotencyKey", request, network, payer, facilitator,
   handed_over_block AS "handedOverAt", look_again_ms AS "lookAgainMs", left_by AS "leftBy", offered, submission,
   settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
@@ -29,9 +29,9 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs"`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
-const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
+const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
 const FIRST_COLUMNS = [
-  ["binding", "target", "idempotency_key", "request", "network"],
+  ["binding", "target", "route", "idempotency_key", "request", "network"],
   ["asset", "amount_atomic", "pay_to", "identity", "created_ms"],
 ].flat();
 

@@ -3,6 +3,7 @@
  * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
  */
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
+import { ENTRY_KINDS } from "../accounts.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
@@ -293,6 +294,24 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE payments ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0 CHECK (repeats >= 0);
   ALTER TABLE payments ADD COLUMN repeat_until_ms INTEGER
     CHECK (repeat_until_ms IS NULL OR (state = 'DELIVERED' AND served_target IS NOT NULL));
+  `,
+  // Which route sold it, and what its transaction cost: of older ones nobody knows.
+  `
+  ALTER TABLE payments ADD COLUMN route TEXT;
+  ALTER TABLE submissions ADD COLUMN cost TEXT CHECK (json_valid(cost));
+
+  CREATE TABLE closed_entries (
+    day         TEXT    NOT NULL,
+    kind        TEXT    NOT NULL CHECK (kind IN (${listed(ENTRY_KINDS)})),
+    route       TEXT    NOT NULL,
+    network     TEXT    NOT NULL,
+    asset       TEXT    NOT NULL,
+    account     TEXT    NOT NULL,
+    count       INTEGER NOT NULL,
+    amount      TEXT    NOT NULL CHECK (amount <> '' AND amount NOT GLOB '*[^0-9]*'),
+    attodollars TEXT,
+    PRIMARY KEY (day, kind, route, network, asset, account)
+  ) STRICT, WITHOUT ROWID;
   `,
 ];
 

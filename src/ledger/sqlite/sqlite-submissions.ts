@@ -4,6 +4,7 @@ import {
   type Lease,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
   type SubmittedPayment,
 } from "../ledger.ts";
@@ -22,7 +23,7 @@ import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
 
-const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs"`;
+const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs", cost`;
 
 type OnUnreadable = (name: string, reason: string) => void;
 
@@ -123,11 +124,12 @@ export class SqliteSubmissions {
     this.#name(id, variant);
   }
 
-  conclude(id: string, to: SubmissionState): void {
-    const next = concluded(this.#read(id), to);
+  conclude(id: string, to: SubmissionState, told: SubmissionCost | undefined): void {
+    const next = concluded(this.#read(id), to, told);
     if (next === undefined) return;
-    const { state } = next;
-    this.#database.run("UPDATE submissions SET state = ? WHERE id = ?", [state, id]);
+    const { state, cost } = next;
+    const values = [state, cost === null ? null : JSON.stringify(cost), id];
+    this.#database.run("UPDATE submissions SET state = ?, cost = ? WHERE id = ?", values);
   }
 
   /** Those of one account that are not CLOSED; what cannot be read is left out and told about. */

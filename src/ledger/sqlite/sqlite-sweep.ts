@@ -5,6 +5,7 @@
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Books } from "../books.ts";
 import { requestIn, stateOf } from "../payment-row.ts";
+import { closePayment, closeSubmission, readClosing } from "./sqlite-accounts.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
 import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "../submission-row.ts";
@@ -66,8 +67,12 @@ async function sweepPayments(
     const shown = await Promise.all(doomed.map(({ key }) => books.show(key)));
     await archive(shown.filter((each) => each !== undefined));
   }
-  const remove = ({ key, version, fate }: Doomed): boolean =>
-    core.remove(key, life, version, fate === "buried");
+  const remove = ({ key, version, fate }: Doomed): boolean => {
+    const closing = readClosing(database, key);
+    const isGone = core.remove(key, life, version, fate === "buried");
+    if (isGone && closing !== undefined) closePayment(database, closing);
+    return isGone;
+  };
   const payments =
     doomed.length === 0 ? 0 : await core.writeLater(() => doomed.filter(remove).length);
   return { payments, next: behind(from, rows) ?? SUBMISSIONS };
@@ -102,7 +107,7 @@ async function sweepSubmissions(
 ): Promise<Swept> {
   // In the order in which they were stored, which costs no index; one that was signed anew lately may stand early.
   const rows = database.all(
-    `SELECT id AS "name", rowid AS "id", network, state, variants, signed_ms AS "signedMs",
+    `SELECT id AS "name", rowid AS "id", network, state, variants, signed_ms AS "signedMs", cost,
        signed_ms AS "ms",
        EXISTS (SELECT 1 FROM payments WHERE submission = submissions.id) OR id IN (${LEFT_BY}) AS "isUsed"
      FROM submissions WHERE rowid > :id ORDER BY rowid LIMIT :limit`,
@@ -135,12 +140,14 @@ function readUnused(
 }
 
 /** With the names of its transactions. */
-function removeSubmission(database: SqliteDatabase, { id, variants }: SubmissionRow): void {
+function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): void {
+  const { id, variants } = submission;
   const removed = database.run(
     `DELETE FROM submissions WHERE id = :id AND state = 'CLOSED'
        AND NOT EXISTS (SELECT 1 FROM payments WHERE submission = :id) AND :id NOT IN (${LEFT_BY})`,
     { id },
   );
+  if (removed > 0) closeSubmission(database, submission);
   for (const { transaction } of removed === 0 ? [] : variants) {
     database.run(
       "DELETE FROM submission_transactions WHERE transaction_id = lower(?) AND submission = ?",

@@ -15,6 +15,7 @@ import {
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
 } from "../ledger.ts";
 import { lifeWithin } from "../life.ts";
@@ -202,11 +203,15 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     });
   }
 
-  async concluded(submission: string, state: SubmissionState): Promise<void> {
+  async concluded(
+    submission: string,
+    state: SubmissionState,
+    cost?: SubmissionCost,
+  ): Promise<void> {
     return this.#core.writeLater(() => {
       // Nobody looks for the payments of what is concluded: what they have come to is stored with it.
       this.#core.storeSubmission(submission);
-      this.#submissions.conclude(submission, state);
+      this.#submissions.conclude(submission, state, cost);
     });
   }
 

@@ -18,13 +18,21 @@
  * a row have found the same one. All that one look reads is read at one block; a node that does not have
  * that block answers with an error, and the look says nothing.
  */
-import type { Confirmation, Look, Question, Submission } from "../mechanism.ts";
+import type {
+  Confirmation,
+  Look,
+  NetworkFee,
+  Question,
+  SignedTransaction,
+  Submission,
+} from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import { waitFor } from "../shared-call.ts";
 import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { readHasCode } from "./batch.ts";
+import { feesIn } from "./drafting.ts";
 import { paidByAnother, paidByOurs, readReceipt, type TransactionReceipt } from "./receipt.ts";
 import { areUsed, findUse, readBlock, readHead, type Block } from "./usage.ts";
 
@@ -53,7 +61,7 @@ export interface LookDepth {
 }
 
 interface Found {
-  readonly transaction: string;
+  readonly variant: SignedTransaction;
   readonly receipt: TransactionReceipt;
 }
 
@@ -111,7 +119,7 @@ export class ConfirmationReader {
   async #judgeIncluded(
     rpc: Rpc,
     {
-      transaction,
+      variant,
       receipt,
       submission,
       depth,
@@ -119,6 +127,7 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Look> {
     const { authorizations } = submission;
+    const { transaction } = variant;
     const { logs, blockNumber, gasUsed, succeeded } = receipt;
     const paid = succeeded ? paidByOurs(logs, authorizations) : authorizations.map(() => false);
     const isComplete = paid.every(Boolean);
@@ -131,6 +140,7 @@ export class ConfirmationReader {
         transaction,
         confirmations: Number(confirmations > 1n ? confirmations : 1n),
         isFinal: confirmations >= this.#finalAfter,
+        fee: feeOf(receipt, variant),
         ...(succeeded ? leftBehindBy(paid, gasUsed) : { revertedGas: gasUsed }),
       },
       isSpent: true,
@@ -304,8 +314,8 @@ async function findIncluded(
     variants.map(({ transaction }) => readReceipt(rpc, transaction, signal)),
   );
   for (const [index, receipt] of receipts.entries()) {
-    const transaction = variants[index]?.transaction;
-    if (receipt !== null && transaction !== undefined) return { transaction, receipt };
+    const variant = variants[index];
+    if (receipt !== null && variant !== undefined) return { variant, receipt };
   }
   return undefined;
 }
@@ -345,6 +355,19 @@ function reasonOf(succeeded: boolean, count: number): string {
   return count === 1
     ? "the transaction succeeded without the transfer that was authorized"
     : "the token refused the transfer, one of several in its transaction";
+}
+
+function feeOf(
+  { gasUsed, gasPrice, postingFee }: TransactionReceipt,
+  { raw }: SignedTransaction,
+): NetworkFee | undefined {
+  if (gasPrice === undefined) return undefined;
+  const bid = feesIn(raw);
+  const tip = bid?.kind === "eip1559" ? bid.maxPriorityFeePerGas : 0n;
+  return {
+    atomic: gasUsed * gasPrice + postingFee,
+    priorityAtomic: gasUsed * (tip < gasPrice ? tip : gasPrice),
+  };
 }
 
 /** What fails takes less than what moves, so that an even share is too much rather than too little. */

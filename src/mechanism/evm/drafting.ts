@@ -246,6 +246,15 @@ function readVariant({ raw, account, accountNonce, transaction }: SignedTransact
   return { account, nonce, to, data: data.slice(2), gasLimit: gas, fees: feesOf(parsed) };
 }
 
+/** What signed bytes bid; undefined for bytes that are not ours. */
+export function feesIn(raw: string): Fees | undefined {
+  try {
+    return isSerialized(raw) ? feesOf(parseTransaction(raw)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function feesOf(parsed: ReturnType<typeof parseTransaction>): Fees {
   if (parsed.type === "legacy") return { kind: "legacy", gasPrice: parsed.gasPrice ?? 0n };
   const { maxFeePerGas = 0n, maxPriorityFeePerGas = 0n } = parsed;

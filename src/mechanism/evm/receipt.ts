@@ -20,6 +20,10 @@ export interface TransactionReceipt {
   /** Whose transaction it is, lower case; undefined where the node does not say. */
   readonly sender: string | undefined;
   readonly gasUsed: bigint;
+  /** What one unit of gas cost, wei; undefined where the node does not say. */
+  readonly gasPrice: bigint | undefined;
+  /** What a rollup took beside its gas for the chain that it posts to, wei. */
+  readonly postingFee: bigint;
   readonly logs: readonly Log[];
 }
 
@@ -50,7 +54,10 @@ export async function readReceipt(
   const sender = typeof from === "string" && isEvmAddress(from) ? from.toLowerCase() : undefined;
   // Only counted: a node that leaves it out is believed all the same.
   const gasUsed = quantityOf(answer, "gasUsed") ?? 0n;
-  return { succeeded: status === 1n, blockNumber, sender, gasUsed, logs };
+  const gasPrice = quantityOf(answer, "effectiveGasPrice");
+  const postingFee = quantityOf(answer, "l1Fee") ?? 0n;
+  const costs = { gasUsed, gasPrice, postingFee };
+  return { succeeded: status === 1n, blockNumber, sender, ...costs, logs };
 }
 
 function parseLogs(value: unknown): readonly Log[] | undefined {

@@ -14,6 +14,7 @@
 import type { Refusal } from "../../x402/result.ts";
 import type { Confirmation, Look } from "../mechanism.ts";
 import type { Instruction, Message } from "./message.ts";
+import { feeInBlock } from "./network-fee.ts";
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from "./programs.ts";
 import type { Depth, SignatureStatus } from "./statuses.ts";
 import { isRecord } from "../../x402/json.ts";
@@ -89,7 +90,8 @@ export function included(
   if (depth === "processed") return { payments: said, included: null, isSpent: false };
   const confirmations = CONFIRMATIONS[depth];
   const isFinal = depth === "finalized";
-  return { payments: said, included: { transaction, confirmations, isFinal }, isSpent: true };
+  const fee = payments[0] && feeInBlock(payments[0].message);
+  return { payments: said, included: { transaction, confirmations, isFinal, fee }, isSpent: true };
 }
 
 /** Undefined where it is as deep as the configuration asks, else why nothing is decided yet. */

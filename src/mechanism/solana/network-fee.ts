@@ -4,7 +4,12 @@
  */
 import { err, ok, type Result } from "../../x402/result.ts";
 import { SET_LOADED_ACCOUNTS, SET_UNIT_LIMIT, SET_UNIT_PRICE } from "./instructions.ts";
-import type { Message, Found } from "./message.ts";
+import type { NetworkFee } from "../mechanism.ts";
+import type { Found, Message } from "./message.ts";
+import { COMPUTE_BUDGET_PROGRAM } from "./programs.ts";
+
+/** A ComputeBudget instruction. */
+type Budget = Pick<Found, "index" | "data">;
 
 /** What each signature costs. */
 const LAMPORTS_PER_SIGNATURE = 5_000n;
@@ -26,10 +31,10 @@ const DATA_BYTES: ReadonlyMap<number, number> = new Map([
  */
 export function networkFee(
   message: Message,
-  budgets: readonly Found[],
+  budgets: readonly Budget[],
   maxFeeLamports: bigint,
 ): Result<bigint, string> {
-  const priority = message.version === 1 ? statedFee(message, budgets) : budgetedFee(budgets);
+  const priority = priorityFee(message, budgets);
   if (!priority.ok) return priority;
   const signatures = BigInt(message.requiredSignatures) * LAMPORTS_PER_SIGNATURE;
   const fee = signatures + priority.value;
@@ -39,11 +44,26 @@ export function networkFee(
   );
 }
 
+/** What a transaction that was found good costs once it is in a block, whatever it did there. */
+export function feeInBlock(message: Message): NetworkFee | undefined {
+  const budgets = message.instructions.flatMap(({ program, data }, index) =>
+    message.keys[program] === COMPUTE_BUDGET_PROGRAM ? [{ index, data }] : [],
+  );
+  const priority = priorityFee(message, budgets);
+  if (!priority.ok) return undefined;
+  const signatures = BigInt(message.requiredSignatures) * LAMPORTS_PER_SIGNATURE;
+  return { atomic: signatures + priority.value, priorityAtomic: priority.value };
+}
+
+function priorityFee(message: Message, budgets: readonly Budget[]): Result<bigint, string> {
+  return message.version === 1 ? statedFee(message, budgets) : budgetedFee(budgets);
+}
+
 /**
  * Version 1 states its priority fee itself, and the runtime ignores ComputeBudget instructions there. Whoever
  * puts some in believes in limits that do not hold, so they are refused rather than ignored as well.
  */
-function statedFee({ config }: Message, budgets: readonly Found[]): Result<bigint, string> {
+function statedFee({ config }: Message, budgets: readonly Budget[]): Result<bigint, string> {
   const [budget] = budgets;
   if (budget !== undefined) {
     return err(
@@ -59,7 +79,7 @@ function statedFee({ config }: Message, budgets: readonly Found[]): Result<bigin
 }
 
 /** Unit limit times unit price, rounded up as the runtime does. */
-function budgetedFee(budgets: readonly Found[]): Result<bigint, string> {
+function budgetedFee(budgets: readonly Budget[]): Result<bigint, string> {
   const seen = new Set<number>();
   let limit = MAX_UNIT_LIMIT;
   let price = 0n;

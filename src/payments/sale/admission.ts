@@ -37,6 +37,8 @@ export interface Presented {
   readonly binding: string;
   /** Canonical path and query. */
   readonly target: string;
+  /** Key of the route that sells it. */
+  readonly route?: string;
   /** What its client calls the purchase, where it may say so. */
   readonly identifier?: string | undefined;
   /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */

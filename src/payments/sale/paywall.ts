@@ -248,10 +248,10 @@ export class Paywall {
       const told = await this.#waiting.for(flight, presented, takeoff.signal);
       if (told !== undefined) return told;
     }
-    const { binding, target, client, identifier } = presented;
+    const { binding, target, route, client, identifier } = presented;
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
-    const terms = { binding, target, idempotencyKey, request, claimant, proof, identifier };
+    const terms = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

@@ -63,6 +63,7 @@ export interface EmbeddedOptions {
   readonly foreign?: ForeignRule | undefined;
   /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
   readonly describeAsset: WatchSurroundings["describeAsset"];
+  readonly nativePrice?: WatchSurroundings["nativePrice"];
 }
 
 export class EmbeddedFacilitator implements Facilitator {

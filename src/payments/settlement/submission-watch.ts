@@ -14,9 +14,10 @@ import {
   type Lease,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmissionCost,
   type SubmissionState,
 } from "../../ledger/ledger.ts";
-import type { Look, Mechanism, Submission } from "../../mechanism/mechanism.ts";
+import type { Confirmation, Look, Mechanism, Submission } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { OVER } from "../../time/time.ts";
 import { Broadcaster } from "./broadcaster.ts";
@@ -148,7 +149,7 @@ export class SubmissionWatch {
       const isGone = look.included === null && !look.isSpent;
       if (isGone && this.#wasGone) return await this.#reopen();
       this.#wasGone = isGone;
-      if (this.#isOver(look)) return await this.#conclude("CLOSED");
+      if (this.#isOver(look)) return await this.#conclude("CLOSED", look);
     } catch (cause) {
       if (this.#closing.aborted) return;
       this.#log.warn({ err: cause }, "a late look at a submission failed");
@@ -171,7 +172,7 @@ export class SubmissionWatch {
       }
       this.#broadcaster.stop();
       if (!this.#verdicts.areAllDecided) return false;
-      await this.#conclude(this.#isOver(look) ? "CLOSED" : "INCLUDED");
+      await this.#conclude(this.#isOver(look) ? "CLOSED" : "INCLUDED", look);
       this.#planLateLook();
       return true;
     } catch (cause) {
@@ -270,9 +271,9 @@ export class SubmissionWatch {
     return true;
   }
 
-  async #conclude(state: SubmissionState): Promise<void> {
+  async #conclude(state: SubmissionState, look?: Look): Promise<void> {
     try {
-      await this.#at.ledger.concluded(this.id, state);
+      await this.#at.ledger.concluded(this.id, state, look && this.#costIn(look));
       this.#state = state;
     } catch (cause) {
       if (!(cause instanceof LedgerConflict)) throw cause;
@@ -281,6 +282,19 @@ export class SubmissionWatch {
       this.#state = "CLOSED";
       await this.#sender.doubted();
     }
+  }
+
+  #costIn({ included, payments }: Look): SubmissionCost | undefined {
+    if (included?.fee === undefined) return undefined;
+    const { transaction, fee } = included;
+    const isMoved = (said: Confirmation): boolean =>
+      said.kind === "confirmed" && said.transaction === transaction;
+    return {
+      feeAtomic: fee.atomic.toString(),
+      priorityAtomic: fee.priorityAtomic.toString(),
+      moved: payments.filter(isMoved).length,
+      priceAttodollars: this.#at.nativePrice?.(this.#stored.network)?.toString() ?? null,
+    };
   }
 
   #planLateLook(): void {

@@ -19,6 +19,8 @@ export interface WatchSurroundings {
     network: string,
     asset: string,
   ) => { readonly symbol: string; readonly decimals: number };
+  /** What a whole unit of a network's own currency is worth, attodollars; null: nobody says. Default: null. */
+  readonly nativePrice?: ((network: string) => bigint | null) | undefined;
 }
 
 /** The same where the keys are: what a sender signs with, too. */

@@ -118,6 +118,7 @@ export const RUNS: readonly Run[] = [
   cli("init", "init"),
   cli("doctor", "doctor"),
   cli("listing", "listing"),
+  cli("books", "books"),
 
   // What an operator types.
   { like: /^(?:ADMIN|CONFIG)=|^LOGS="journalctl/, how: "here" },

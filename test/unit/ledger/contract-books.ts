@@ -235,6 +235,7 @@ export function describeBooks(open: OpenLedger): void {
       expect(await list({ undelivered: true })).toEqual([5, 2]);
       expect(await list({ undelivered: false })).toEqual([5, 4, 3, 2, 1, 0]);
       expect(await list({ sinceMs: start + 3000 })).toEqual([5, 4, 3]);
+      expect(await list({ sinceMs: start + 3000, untilMs: start + 5000 })).toEqual([4, 3]);
       expect(await list({ payer: PAYER.toUpperCase() })).toEqual([5, 4, 3, 2, 1, 0]);
       expect(await list({ payer: ACCOUNT })).toEqual([]);
       expect(await list({ network: "base" })).toEqual([]);

@@ -42,6 +42,7 @@ export function describeSubmissions(open: OpenLedger): void {
         state: "OPEN",
         variants: [signWith(7)],
         signedMs: time.nowMs,
+        cost: null,
         payments: payments.map(({ key, request }) => ({
           key,
           request,

@@ -57,7 +57,7 @@ describe("an error", () => {
   test("is the same in two looks", () => {
     const status = { slot: 5, err: at(0, { Custom: 1 }), depth: "confirmed" } as const;
     const looks = [1, 2].map(() => included("a", status, [{ message }], "confirmed"));
-    expect(JSON.stringify(looks[0])).toBe(JSON.stringify(looks[1]));
+    expect(looks[0]).toEqual(looks[1]);
   });
 });
 

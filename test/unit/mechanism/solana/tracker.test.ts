@@ -6,6 +6,8 @@ import { startSolanaNode, type SolanaNode } from "../../../support/solana/solana
 import { testKey } from "../../../support/solana-messages.ts";
 import { eventually, never, openTracker, signPayment, startTracking, watch } from "./tracking.ts";
 
+/** Two signatures, and the least priority. */
+const FEE = { atomic: 10_001n, priorityAtomic: 1n };
 const waiting = (detail: string) => ({ payments: [{ kind: "unknown", detail }], included: null });
 const NOT_YET = "the transaction is not in a block yet";
 
@@ -26,7 +28,7 @@ describe("with a websocket", () => {
     const { transaction } = payment.signed;
     expect(look).toEqual({
       payments: [{ kind: "confirmed", transaction }],
-      included: { transaction, confirmations: 1, isFinal: false },
+      included: { transaction, confirmations: 1, isFinal: false, fee: FEE },
       isSpent: true,
     });
     expect(node.calls()).toEqual({
@@ -265,7 +267,12 @@ describe("a transaction in a block", () => {
           },
         },
       ],
-      included: { transaction: payment.signed.transaction, confirmations: 1, isFinal: false },
+      included: {
+        transaction: payment.signed.transaction,
+        confirmations: 1,
+        isFinal: false,
+        fee: FEE,
+      },
       isSpent: true,
     });
     expect(node.count("getSignatureStatuses")).toBe(2);
@@ -318,13 +325,13 @@ describe("a transaction in a block", () => {
       payments: [
         { kind: "unknown", detail: "the transaction is confirmed, but not finalized yet" },
       ],
-      included: { transaction, confirmations: 1, isFinal: false },
+      included: { transaction, confirmations: 1, isFinal: false, fee: FEE },
       isSpent: true,
     });
     node.tick(32);
     await eventually(() => tracker.look(submission, never)).toEqual({
       payments: [{ kind: "confirmed", transaction }],
-      included: { transaction, confirmations: 32, isFinal: true },
+      included: { transaction, confirmations: 32, isFinal: true, fee: FEE },
       isSpent: true,
     });
     // Nothing is remembered of it, so the node is asked.

@@ -1,4 +1,5 @@
 /** Transactions that a tracker follows on a local Solana node, watched as the settlement engine does it. */
+import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
 import { Broadcaster } from "../../../../src/payments/settlement/broadcaster.ts";
 import type { Look, SignedTransaction, Submission } from "../../../../src/mechanism/mechanism.ts";
@@ -206,6 +207,6 @@ export async function watch(
 
 function isDecided(look: Look, last: Look | undefined): boolean {
   const [said] = look.payments;
-  if (said?.kind === "failed") return JSON.stringify(look) === JSON.stringify(last);
+  if (said?.kind === "failed") return isDeepStrictEqual(look, last);
   return said?.kind === "confirmed";
 }

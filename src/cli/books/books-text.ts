@@ -1,0 +1,123 @@
+/** A trial balance as text: a table for people, CSV for programs. */
+import { GROUPINGS, type BalanceLine, type Grouping } from "../../admin/trial-balance.ts";
+import { toColumns, toCsvLines } from "../payments/payment-text.ts";
+
+/** Payments of which it is not known whether they are paid: in no account until it is. */
+export interface UnresolvedSum {
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string | null;
+  readonly payments: number;
+  readonly amountAtomic: string;
+  readonly amount: string | null;
+}
+
+export interface BooksReport {
+  readonly from: string;
+  readonly to: string;
+  readonly by: readonly Grouping[];
+  readonly lines: readonly BalanceLine[];
+  /** As of now, whatever the days. */
+  readonly unresolved: readonly UnresolvedSum[];
+}
+
+/** The columns of the CSV form behind what is grouped by, in their order; new ones are added at the end. */
+const COLUMNS = [
+  "account",
+  "network",
+  "asset",
+  "symbol",
+  "payments",
+  "debitAtomic",
+  "creditAtomic",
+  "debit",
+  "credit",
+  "dollars",
+] as const satisfies readonly (keyof BalanceLine)[];
+
+/** RFC 4180. */
+export function toBalanceCsv({ by, lines }: BooksReport): string {
+  const groups = GROUPINGS.filter((each) => by.includes(each));
+  // A grouping of the same name as a column says the same.
+  const names = groups.filter((each) => each !== "network" && each !== "asset");
+  return toCsvLines([
+    [...names, ...COLUMNS],
+    ...lines.map((line) => [
+      ...names.map((each) => line.group[each] ?? ""),
+      ...COLUMNS.map((name) => line[name]),
+    ]),
+  ]);
+}
+
+export function toBalance({ from, to, by, lines, unresolved }: BooksReport): string {
+  const groups = GROUPINGS.filter(
+    (each) => by.includes(each) && each !== "network" && each !== "asset",
+  );
+  const head = [
+    ...groups.map((each) => each.toUpperCase()),
+    "ACCOUNT",
+    "DEBIT",
+    "CREDIT",
+    "UNIT",
+    "PAYMENTS",
+    "DOLLARS",
+  ];
+  const rows = lines.map((line) => [
+    ...groups.map((each) => line.group[each] || "-"),
+    line.account,
+    amountOf(line.debitAtomic, line.debit),
+    amountOf(line.creditAtomic, line.credit),
+    unitOf(line),
+    line.asset === "native" ? "" : String(line.payments),
+    line.dollars === null ? "" : `$${line.dollars}`,
+  ]);
+  const title = `from ${from} to ${to}, UTC\n`;
+  const body =
+    lines.length === 0 ? "nothing was paid on those days\n" : toColumns([head, ...rows], false);
+  return title + body + sumsOf(lines) + unresolved.map(pending).join("");
+}
+
+/** Of each unit what was debited is what was credited. */
+function sumsOf(lines: readonly BalanceLine[]): string {
+  const sums = new Map<string, { readonly debit: bigint; readonly credit: bigint }>();
+  for (const line of lines) {
+    const unit = unitOf(line);
+    const { debit, credit } = sums.get(unit) ?? { debit: 0n, credit: 0n };
+    const more = {
+      debit: debit + BigInt(line.debitAtomic),
+      credit: credit + BigInt(line.creditAtomic),
+    };
+    sums.set(unit, more);
+  }
+  return [...sums]
+    .map(([unit, { debit, credit }]) =>
+      debit === credit
+        ? `${unit}: balanced\n`
+        : `${unit}: NOT BALANCED: debits ${debit}, credits ${credit}, atomic units\n`,
+    )
+    .join("");
+}
+
+function pending({
+  network,
+  asset,
+  symbol,
+  payments,
+  amount,
+  amountAtomic,
+}: UnresolvedSum): string {
+  const what = `${amountOf(amountAtomic, amount)} ${unitOf({ network, asset, symbol })}`;
+  return `not in these books: ${payments} payments over ${what} of which it is not known whether they are paid\n`;
+}
+
+function amountOf(atomic: string, amount: string | null): string {
+  return atomic === "0" ? "" : (amount ?? atomic);
+}
+
+function unitOf({
+  network,
+  asset,
+  symbol,
+}: Pick<BalanceLine, "network" | "asset" | "symbol">): string {
+  return `${symbol ?? `atomic units of ${asset}`} on ${network}`;
+}

@@ -1,0 +1,76 @@
+/**
+ * `coinslot books FILE`: what was sold, paid back and burnt as gas, as a trial balance, read from the ledger beside a
+ * running gateway or without one. Changes nothing.
+ */
+import { openBooks, type Books } from "../../admin/books.ts";
+import { Tokens } from "../../admin/payment-view.ts";
+import { trialBalance, type Grouping } from "../../admin/trial-balance.ts";
+import type { Config } from "../../config/config.ts";
+import { formatAmount } from "../../x402/amount.ts";
+import { messageOf } from "../../x402/result.ts";
+import { loadOrExplain } from "../load.ts";
+import { toBalance, toBalanceCsv, type BooksReport, type UnresolvedSum } from "./books-text.ts";
+import { toJson } from "../payments/payment-text.ts";
+
+export interface BooksOptions {
+  /** Days, UTC, both included; default: from the first of this month to today. */
+  readonly from?: string;
+  readonly to?: string;
+  readonly by: readonly Grouping[];
+  readonly format: "table" | "csv" | "json";
+}
+
+/** Unresolved payments that are read at once. */
+const PAGE = 1_000;
+
+/** Resolves with the exit code: 1 where the file is refused or the store closed. */
+export async function books(file: string, options: BooksOptions): Promise<number> {
+  const config = await loadOrExplain(file, {});
+  if (config === undefined) return 1;
+  const today = new Date().toISOString().slice(0, 10);
+  const { from = `${today.slice(0, 7)}-01`, to = today, by, format } = options;
+  let opened: Awaited<ReturnType<typeof openBooks>> | undefined;
+  try {
+    opened = await openBooks(config);
+    const tokens = new Tokens(config);
+    const lines = trialBalance(await opened.accounts({ from, to }), by, tokens);
+    const unresolved = await unresolvedIn(opened, config);
+    process.stdout.write(textOf({ from, to, by, lines, unresolved }, format));
+    return 0;
+  } catch (cause) {
+    process.stderr.write(`coinslot books: ${messageOf(cause)}\n`);
+    return 1;
+  } finally {
+    await opened?.close();
+  }
+}
+
+function textOf(balance: BooksReport, format: BooksOptions["format"]): string {
+  if (format === "json") return toJson(balance);
+  return format === "csv" ? toBalanceCsv(balance) : toBalance(balance);
+}
+
+async function unresolvedIn(opened: Books, config: Config): Promise<readonly UnresolvedSum[]> {
+  const tokens = new Tokens(config);
+  const sums = new Map<
+    string,
+    { network: string; asset: string; payments: number; atomic: bigint }
+  >();
+  for (let after: { readonly after?: Awaited<ReturnType<Books["list"]>>[number]["key"] } = {}; ;) {
+    const page = await opened.list({ states: ["SIGNED"], held: false, limit: PAGE, ...after });
+    for (const { network, asset, amount } of page) {
+      const name = `${network} ${asset}`;
+      const sum = sums.get(name) ?? { network, asset, payments: 0, atomic: 0n };
+      sums.set(name, { ...sum, payments: sum.payments + 1, atomic: sum.atomic + BigInt(amount) });
+    }
+    const last = page.at(-1);
+    if (page.length < PAGE || last === undefined) break;
+    after = { after: last.key };
+  }
+  return [...sums.values()].map(({ network, asset, payments, atomic }) => {
+    const token = tokens.find(network, asset);
+    const amount = token === undefined ? null : formatAmount(atomic, token.decimals);
+    const amounts = { amountAtomic: String(atomic), amount };
+    return { network, asset, symbol: token?.symbol ?? null, payments, ...amounts };
+  });
+}

@@ -1,0 +1,140 @@
+/** The accounts of the SQLite ledger: read at one moment, and what a sweep closes. */
+import {
+  entriesOf,
+  gasOf,
+  plus,
+  readEntry,
+  readPaid,
+  restOf,
+  routeOf,
+  shareOf,
+  spanOf,
+  timesOf,
+  Totals,
+  type Days,
+  type Entry,
+  type PaidPayment,
+} from "../accounts.ts";
+import type { PaymentEvent } from "../books.ts";
+import { readEvent } from "../books-row.ts";
+import { stateOf } from "../payment-row.ts";
+import { readSubmissionRow, type SubmissionRow } from "../submission-row.ts";
+import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
+
+/** Payments, or submissions, that are read at once. */
+const PAGE = 1_000;
+
+const PAID_COLUMNS = `payment_key AS "key", rowid AS "id", created_ms AS "ms", state, binding, route, network, asset,
+  amount_atomic AS "amount", pay_to AS "payTo", submission,
+  coalesce(settled_transaction, held_transaction) AS "transaction", history`;
+const IS_PAID = "coalesce(settled_transaction, held_transaction) IS NOT NULL";
+const SUBMISSION = `id, network, state, variants, signed_ms AS "signedMs", cost`;
+
+/** All at one moment: nothing else is done meanwhile by this process. */
+export function readAccounts(database: SqliteDatabase, days: Days): readonly Entry[] {
+  const totals = new Totals(days);
+  const { fromMs, endMs } = spanOf(days);
+  return database.snapshot(() => {
+    const closed = "SELECT * FROM closed_entries WHERE day BETWEEN ? AND ?";
+    totals.add(database.all(closed, [days.from, days.to]).map(readEntry));
+    for (let behind = [-1, 0]; ;) {
+      const rows = database.all(
+        `SELECT ${PAID_COLUMNS} FROM payments INDEXED BY payments_by_time
+         WHERE (created_ms, rowid) > (?, ?) AND created_ms < ? AND updated_ms >= ? AND ${IS_PAID}
+         ORDER BY created_ms, rowid LIMIT ${PAGE}`,
+        [...behind, endMs, fromMs],
+      );
+      for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
+      const last = rows.at(-1);
+      if (last === undefined) break;
+      behind = [Number(last.ms), Number(last.id)];
+    }
+    for (let behind = 0; ;) {
+      const rows = database.all(
+        `SELECT ${SUBMISSION}, rowid AS "place" FROM submissions
+         WHERE rowid > ? AND cost IS NOT NULL AND signed_ms >= ? AND signed_ms < ?
+         ORDER BY rowid LIMIT ${PAGE}`,
+        [behind, fromMs, endMs],
+      );
+      for (const columns of rows) {
+        const submission = readSubmissionRow(columns);
+        totals.add(gasOf(submission, routesOf(database, submission)));
+      }
+      const last = rows.at(-1);
+      if (last === undefined) break;
+      behind = Number(last.place);
+    }
+    return totals.list();
+  });
+}
+
+/** Of the payments that it moved and that are still there. */
+function routesOf(database: SqliteDatabase, submission: SubmissionRow): readonly string[] {
+  const rows = database.all(
+    `SELECT ${PAID_COLUMNS} FROM payments WHERE submission = ? AND ${IS_PAID} ORDER BY rowid`,
+    [submission.id],
+  );
+  return rows.filter((columns) => isMovedBy(submission, columns)).map(routeOf);
+}
+
+function isMovedBy({ variants }: SubmissionRow, { transaction }: Columns): boolean {
+  return variants.some((each) => each.transaction === transaction);
+}
+
+function paidIn(columns: Columns): PaidPayment {
+  return readPaid(columns, timesOf(stateOf(columns.state), readHistory(columns.history)));
+}
+
+/** A line is JSON of `[atMs, state, note, life]`. */
+export function readHistory(history: Columns[string] | undefined): readonly PaymentEvent[] {
+  const lines = String(history ?? "").split("\n");
+  return lines.filter(Boolean).map((line) => {
+    const [atMs, state, note, by] = Object(JSON.parse(line)) as readonly unknown[];
+    return readEvent({ atMs, state, note, by });
+  });
+}
+
+/** What is to be added to the totals when that payment goes; within its caller's transaction. */
+export function readClosing(database: SqliteDatabase, key: string): Columns | undefined {
+  const sql = `SELECT ${PAID_COLUMNS} FROM payments WHERE payment_key = ? AND ${IS_PAID}`;
+  return database.get(sql, [key]);
+}
+
+/** Of a payment that has just gone. */
+export function closePayment(database: SqliteDatabase, columns: Columns): void {
+  close(database, entriesOf(paidIn(columns)));
+  const sql = `SELECT ${SUBMISSION} FROM submissions WHERE id = ?`;
+  const found = database.get(sql, [columns.submission ?? null]);
+  if (found === undefined) return;
+  const submission = readSubmissionRow(found);
+  if (!isMovedBy(submission, columns)) return;
+  const shared = shareOf(submission, routeOf(columns));
+  if (shared === undefined) return;
+  close(database, [shared.entry]);
+  const left = JSON.stringify(shared.left);
+  database.run("UPDATE submissions SET cost = ? WHERE id = ?", [left, submission.id]);
+}
+
+/** Of a submission that has just gone. */
+export function closeSubmission(database: SqliteDatabase, submission: SubmissionRow): void {
+  close(database, restOf(submission));
+}
+
+function close(database: SqliteDatabase, entries: readonly Entry[]): void {
+  for (const entry of entries) {
+    const { day, kind, route, network, asset, account } = entry;
+    const name = [day, kind, route, network, asset, account];
+    const known = database.get(
+      `SELECT * FROM closed_entries WHERE day = ? AND kind = ? AND route = ? AND network = ?
+         AND asset = ? AND account = ?`,
+      name,
+    );
+    const { count, amount, attodollars } =
+      known === undefined ? entry : plus(readEntry(known), entry);
+    database.run(
+      `INSERT OR REPLACE INTO closed_entries (day, kind, route, network, asset, account, count, amount, attodollars)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [...name, count, String(amount), attodollars === null ? null : String(attodollars)],
+    );
+  }
+}
