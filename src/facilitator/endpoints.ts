@@ -108,6 +108,8 @@ export interface EndpointOptions {
   readonly leastAmount?: (paid: Pick<PaymentRequirements, "network" | "asset">) => bigint;
   /** The address of a caller, of IPv6 its /64; default: the peer's address as it is. */
   readonly addressOf?: (request: IncomingMessage) => string;
+  /** Networks on which nothing can be judged or settled at the moment. Default: none. */
+  readonly closed?: () => readonly string[];
   /** Default: nothing of what is settled for others is listed. */
   readonly catalogue?: SalesCatalogue;
   readonly logger: Logger;
@@ -339,7 +341,9 @@ export class FacilitatorEndpoints {
     );
     // Sellers of version 2 take neither null nor their absence for none.
     const extensions = this.#options.catalogue === undefined ? [] : [BAZAAR];
-    sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
+    const closed = this.#options.closed?.() ?? [];
+    const told = { kinds, extensions, signers: signers ?? {}, ...rest };
+    sendJson(response, 200, closed.length === 0 ? told : { ...told, closed });
   }
 
   async #discovery({ request, response, query }: Asked, form?: "v2" | "search"): Promise<void> {
