@@ -1,6 +1,7 @@
 /** The mutants that the simulation has to catch. */
 import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
+import { NETWORK_MUTANTS } from "./network-mutants.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
@@ -19,6 +20,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...OWNER_MUTANTS,
   ...STORE_MUTANTS,
   ...GOODS_MUTANTS,
+  ...NETWORK_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

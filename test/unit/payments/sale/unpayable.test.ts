@@ -13,6 +13,7 @@ import { drain, listen } from "../../../../src/gateway/listener/listener.ts";
 import { OfferPage, type PageWriter } from "../../../../src/gateway/offers/offer-page.ts";
 import { ALL_OPEN, Offers, type NetworkStates } from "../../../../src/payments/sale/offers.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
+import type { UnpaidRates } from "../../../../src/gateway/client/rate-limit.ts";
 import { TrustedProxies } from "../../../../src/gateway/client/trusted-proxies.ts";
 import { openTarget } from "../../../../src/gateway/upstream/open-target.ts";
 import { Paywall } from "../../../../src/payments/sale/paywall.ts";
@@ -31,7 +32,11 @@ import { States } from "../../gateway/states.ts";
 import { Told } from "../../gateway/told.ts";
 import { inHeader } from "../../../support/buyer.ts";
 
-async function openShop(feePayers: Told, networks: NetworkStates = ALL_OPEN, isOnEvm = false) {
+async function openShop(
+  feePayers: Told,
+  networks: NetworkStates = ALL_OPEN,
+  { isOnEvm = false, rates = {} }: { isOnEvm?: boolean; rates?: Partial<UnpaidRates> } = {},
+) {
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line));
   const logger = createLogger({ level: "warn", format: "json", destination: { write } });
@@ -87,7 +92,7 @@ async function openShop(feePayers: Told, networks: NetworkStates = ALL_OPEN, isO
     cors: "any",
     maxInFlight: 10,
     trustedProxies: new TrustedProxies([]),
-    unpaidRates: { asked: null, refused: null, unproven: null },
+    unpaidRates: { asked: null, refused: null, unproven: null, ...rates },
     bodyLimits: defaultBodyLimits,
     answerLimits: defaultAnswerLimits,
     telemetry: { logger, metrics },
@@ -199,7 +204,10 @@ test.each([1, 2] as const)(
   async (version) => {
     const networks = new States({ [NETWORK]: "closed" });
     const told = new Told({ [NETWORK]: FEE_PAYER });
-    const { ask, facilitator, metrics } = await openShop(told, networks, true);
+    const once = { requests: 1, perMs: 3_600_000 };
+    const rates = { asked: once, refused: once };
+    const opened = await openShop(told, networks, { isOnEvm: true, rates });
+    const { ask, facilitator, metrics } = opened;
     const payment = inHeader(
       { paymentPayload: solanaPayment(), paymentRequirements: solanaRequirements() },
       version,
@@ -210,6 +218,8 @@ test.each([1, 2] as const)(
     expect(body.accepts).toMatchObject([{ network: "base-sepolia" }]);
     const quote = headers.get("PAYMENT-REQUIRED") ?? "";
     expect(JSON.parse(atob(quote)).accepts).toMatchObject([{ network: "eip155:84532" }]);
+    // Whose fault it is not, that may ask as if he had not.
+    expect((await ask()).status).toBe(402);
     expect(facilitator.verified).toEqual([]);
     const scraped = await metrics.registry.metrics();
     expect(scraped).toMatch(/code="402",outcome="unavailable"/);
@@ -221,7 +231,7 @@ test.each([1, 2] as const)(
 
 test("while no other network is open either, that payment is answered 500 and may be sent again", async () => {
   const networks = new States({ [NETWORK]: "closed", "base-sepolia": "closed" });
-  const { ask } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks, true);
+  const { ask } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks, { isOnEvm: true });
   const { status, headers, body } = await ask(encodePaymentHeader(solanaPayment()));
   expect([status, headers.get("Retry-After")]).toEqual([500, "2"]);
   expect(body.error).toContain("not taken at the moment, and nothing was charged");
