@@ -83,12 +83,10 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const { list } = sales;
-  const isClosed = (network: string): boolean => networks.closedReason(network) !== undefined;
   telemetry.metrics.networks.observeClosed(() => {
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? null]));
   });
-  const closed = (): readonly string[] => networks.used.filter(isClosed);
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least, closed });
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
   const readiness = async (): Promise<Readiness> => {
     const canStore = await ledger.ping().then(
       () => true,
@@ -159,13 +157,12 @@ interface Served {
   readonly list: Sales["list"];
   readonly hub: Hub | undefined;
   readonly least: LeastAmounts;
-  readonly closed: () => readonly string[];
 }
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mechanisms, router }: Facilitation,
-  { ledger, list, hub, least, closed }: Served,
+  { embedded, mechanisms, networks, router }: Facilitation,
+  { ledger, list, hub, least }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
@@ -183,7 +180,7 @@ function openFacilitator(
       ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
     ]),
     leastAmount: (paid) => least.of(paid),
-    closed,
+    isClosed: (network) => networks.closedReason(network) !== undefined,
     addressOf: (request) => networkOf(readClient(request, trusted).address),
     ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,

@@ -34,7 +34,7 @@ export interface Stage {
 export interface StageOptions extends Partial<
   Pick<
     EndpointOptions,
-    "addressOf" | "basePath" | "callers" | "catalogue" | "closed" | "leastAmount"
+    "addressOf" | "basePath" | "callers" | "catalogue" | "isClosed" | "leastAmount"
   >
 > {
   /** A token that callers need; default: as `callers` say, else none. */
@@ -87,7 +87,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     ...(options.addressOf === undefined ? {} : { addressOf: options.addressOf }),
     ...(options.leastAmount === undefined ? {} : { leastAmount: options.leastAmount }),
     ...(options.catalogue === undefined ? {} : { catalogue: options.catalogue }),
-    ...(options.closed === undefined ? {} : { closed: options.closed }),
+    ...(options.isClosed === undefined ? {} : { isClosed: options.isClosed }),
     logger: createLogger({ level: "trace", format: "json", destination: { write } }),
   });
   const server = createServer(options.server ?? {}, endpoints.handle);

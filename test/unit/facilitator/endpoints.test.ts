@@ -232,15 +232,6 @@ describe("POST /settle", () => {
 });
 
 describe("GET /supported and GET /discovery/resources", () => {
-  test("tells kinds on closed networks all the same, and which those are", async () => {
-    let closed: readonly string[] = [];
-    const at = await stage({ closed: () => closed });
-    const kinds = [{ network: "base-sepolia" }];
-    expect((await ask(at, "/supported")).body).not.toHaveProperty("closed");
-    closed = ["base-sepolia"];
-    expect(await ask(at, "/supported")).toMatchObject({ status: 200, body: { kinds, closed } });
-  });
-
   test("answer 200", async () => {
     const at = await stage();
     const supported = await ask(at, "/supported");
