@@ -114,13 +114,15 @@ export class KnownNetworks implements NetworkStates {
   /** Undefined where anybody settles there. */
   #closedElsewhere(network: string): ClosedReason | undefined {
     const { remotes, router } = this.#sources;
-    const reasons = remotes.map(({ remote: { name, word }, lookout }) => {
-      const isAway = router.isAvoided(name) || word.isClosed(network);
-      return lookout.closed ?? (isAway ? "facilitator" : undefined);
-    });
-    if (reasons.includes(undefined)) return undefined;
-    // That somebody has to do something about it.
-    return reasons.includes("unauthorized") ? "unauthorized" : "facilitator";
+    const reasons = new Set(
+      remotes.map(({ remote: { name, word }, lookout }) => {
+        const isAway = router.isAvoided(name) || word.isClosed(network);
+        return lookout.closed ?? (isAway ? "facilitator" : undefined);
+      }),
+    );
+    if (reasons.has(undefined)) return undefined;
+    // Where one does not know us somebody has to do something.
+    return reasons.has("unauthorized") ? "unauthorized" : "facilitator";
   }
 
   #isDoubted(network: string): boolean {

@@ -231,17 +231,19 @@ describe("a node", () => {
     expect((await fetch(`${served.url}/health`)).status).toBe(200);
     expect((await fetch(`${served.url}/weather`)).status).toBe(503);
     expect(await served.end("SIGTERM")).toBe(0);
-    const said = served
+    const lines = served
       .output()
       .stdout.split("\n")
       .filter((line) => line.includes("is closed"));
-    const [first = "{}"] = said;
-    expect(JSON.parse(first)).toMatchObject({
-      level: "error",
-      network: "polygon-amoy",
-      reason: "chain",
-      msg: expect.stringMatching(/network is closed: .*80002/),
-    });
+    expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([
+      {
+        level: "error",
+        network: "polygon-amoy",
+        reason: "chain",
+        msg: expect.stringMatching(/network is closed: .*80002/),
+      },
+      { level: "error", msg: expect.stringContaining("a route answers 503") },
+    ]);
   });
 
   it("that cannot be reached, where nothing else can be served, turns readiness red until it can", async () => {

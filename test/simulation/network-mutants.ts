@@ -57,8 +57,8 @@ export const NETWORK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(KNOWN, "sells where the only facilitator does not know us", {
     file: "src/app/known-networks.ts",
-    find: "return lookout.closed ?? (",
-    put: "return (",
+    find: "return lookout.closed ?? (isAway",
+    put: "return (isAway",
   }),
   caughtBy(
     "test/unit/mechanism/evm/gas-balance.test.ts",
