@@ -104,12 +104,16 @@ export async function openSettlementProcess(
   return { ledger, router, ...selling, address, probes, wallets, readiness };
 }
 
-/** Whether there is anything that a visitor, or a gateway that settles through us, could get. */
+/**
+ * Whether there is anything that a visitor, or a gateway that settles through us, could get; where nothing is sold and
+ * nothing settled, there need not be.
+ */
 function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetworks): boolean {
   const isOpen = ({ network }: { readonly network: NetworkName }): boolean =>
     networks.closedReason(network) === undefined;
   const isSettler = facilitator.listen !== null;
   if (isSettler && (facilitator.embedded.some(isOpen) || networks.hasElsewhere)) return true;
+  if (!isSettler && networks.used.length === 0) return true;
   return (
     unmatched === "free" ||
     routes.some(({ action }) => {
