@@ -107,6 +107,7 @@ export class RpcEndpoints {
   ): Promise<Value> {
     this.#checkSometimes();
     const failures: unknown[] = [];
+    let isInVain = false;
     for (const endpoint of this.#inOrder(avoid)) {
       const askedAt = this.#options.clock();
       try {
@@ -120,12 +121,15 @@ export class RpcEndpoints {
           throw error;
         }
         const waited = this.#options.clock() - askedAt;
-        if (!signal.aborted || waited >= HUNG_SECONDS) this.#failed(endpoint);
+        const isBlamed = !signal.aborted || waited >= HUNG_SECONDS;
+        if (isBlamed) this.#failed(endpoint);
+        isInVain ||= isBlamed;
         failures.push(error);
         if (signal.aborted) break;
       }
     }
-    this.#options.onDoubt?.();
+    // Whoever gave up early says nothing about the network.
+    if (isInVain || failures.length === 0) this.#options.onDoubt?.();
     throw failures[0] ?? this.#noneLeft();
   }
 

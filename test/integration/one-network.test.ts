@@ -17,6 +17,7 @@ import { startFacilitator, type RunningFacilitator } from "../support/facilitato
 import { freshAccount } from "../support/payer.ts";
 import { startRpcProxy, type RpcProxy } from "../support/rpc-proxy.ts";
 import { Site, type Served } from "../support/serve.ts";
+import { metricOf } from "./workers/stage.ts";
 import { readScrape } from "../unit/telemetry/scrape.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
@@ -355,6 +356,7 @@ test("one that fails costs nobody a purchase who can pay on another", async () =
   for (const chain of chains.values()) paid += await chain.balanceOf(payee.address);
   expect(customers.flatMap(({ refused }) => refused)).toEqual([]);
   expect(paid).toBe(PRICE * BigInt(bought() + open.length));
+  expect(await metricOf(served, "coinslot_worker_deaths_total")).toBe(0);
   expect(await served.end("SIGTERM")).toBe(0);
   const log = served.output().stdout;
   for (const network of [DEAD, EMPTY, WRONG]) {

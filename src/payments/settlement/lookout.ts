@@ -98,7 +98,8 @@ export class Lookout {
       this.#pause = new AbortController();
       const ended = AbortSignal.any([signal, this.#pause.signal]);
       if (!this.#isDoubted) await time.sleep(this.#nextPauseMs(), ended);
-      const sinceMs = time.now() - this.#lookedMs;
+      // A clock that was set back makes no pause longer.
+      const sinceMs = Math.max(0, time.now() - this.#lookedMs);
       if (this.#isDoubted && sinceMs < DOUBT_PAUSE_MS) {
         await time.sleep(DOUBT_PAUSE_MS - sinceMs, signal);
       }

@@ -169,12 +169,13 @@ describe("a network", () => {
     expect(proxy.count("eth_chainId")).toBe(asked + 1);
   });
 
-  test("hears of what fails from the endpoints, and from an account that cannot pay", async () => {
+  test("hears of what fails from the endpoints, and of nobody who gave up early", async () => {
     let doubts = 0;
     const onDoubt = (): void => void (doubts += 1);
     const opened = await mechanism(proxy.url, "base-sepolia", onDoubt);
     const [account = ""] = opened.accounts;
     await opened.balance(account, patience());
+    await expect(opened.balance(account, AbortSignal.abort())).rejects.toThrow();
     expect(doubts).toBe(0);
     await proxy.down();
     await expect(opened.balance(account, patience())).rejects.toThrow();
