@@ -4,7 +4,7 @@
  * what is in flight, and only then lets go of the chain and the ledger.
  */
 import type { AddressInfo } from "node:net";
-import { createAdminHandler } from "./admin/admin.ts";
+import { createAdminHandler, type Readiness } from "./admin/admin.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
@@ -86,11 +86,12 @@ export async function start(
   let draining = false;
   /** Undefined until every listener is open. */
   let serving: Serving | undefined;
-  const readiness = async (): Promise<readonly string[]> => {
-    if (draining) return ["shutting down"];
-    if (serving === undefined) return ["starting"];
-    const idle = serving.pool?.listening === 0 ? ["no worker listens"] : [];
-    return [...idle, ...(await serving.money.readiness())];
+  const readiness = async (): Promise<Readiness> => {
+    if (draining) return { isReady: false, said: ["shutting down"] };
+    if (serving === undefined) return { isReady: false, said: ["starting"] };
+    const { isReady, said } = await serving.money.readiness();
+    if (serving.pool?.listening !== 0) return { isReady, said };
+    return { isReady: false, said: ["no worker listens", ...said] };
   };
   const metrics = async (): Promise<MetricsSnapshot> => {
     const own = await telemetry.metrics.registry.snapshot();
@@ -165,6 +166,7 @@ async function applyTo(
   const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
   if (problems.length > 0) return problems;
   await money.sales.change(next);
+  money.networks.know(next);
   front?.configure(next);
   if (pool === undefined) return [];
   logger.info("replacing the workers");
@@ -192,11 +194,12 @@ function openSide(
   money: SettlementProcess,
 ): PublicSide {
   const { logger, timeline } = telemetry;
-  const { router: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
+  const { router: facilitator, feePayers, networks, drafts, ledger: redemptions, sales } = money;
   const { publish } = sales;
   const payments = new LocalPaymentService({
     facilitator,
     feePayers,
+    networks,
     redemptions,
     logger,
     time,
@@ -207,6 +210,7 @@ function openSide(
     telemetry,
     payments,
     feePayers,
+    networks,
     drafts,
     publish,
     fronts: 1,

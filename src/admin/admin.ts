@@ -1,6 +1,7 @@
 /**
  * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `POST /-/reload`. It is never on the public
- * port. Alive means that the event loop turns; ready means that this process would take and settle a payment now.
+ * port. Alive means that the event loop turns; ready means that this process has something to serve, free or for a payment
+ * on a network that is open.
  * Only for who reaches it by an address or by a name that it is known by, so that no page of the web can have a browser
  * read it.
  */
@@ -11,12 +12,15 @@ import type { PaymentsListener } from "./payments.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { HostNames } from "../http/host-names.ts";
 
-/** Why a process is not ready, in sentences; empty when it is. */
-export type ReadinessCheck = () => Promise<readonly string[]>;
+export interface Readiness {
+  readonly isReady: boolean;
+  /** Why it is not, and what can be paid on; each a line. */
+  readonly said: readonly string[];
+}
 
 export interface AdminOptions {
   readonly telemetry: Telemetry;
-  readonly readiness: ReadinessCheck;
+  readonly readiness: () => Promise<Readiness>;
   /** Names that it is reached by, beside `localhost`; default: none. */
   readonly hosts?: readonly string[];
   /** All metrics; default: those of this process. */
@@ -68,10 +72,9 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       case "/livez":
         return send(response, 200, "alive\n");
       case "/readyz": {
-        const reasons = await readiness();
-        if (reasons.length === 0) return send(response, 200, "ready\n");
-        send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
-        return;
+        const { isReady, said } = await readiness();
+        const list = said.map((text) => `- ${text}\n`).join("");
+        return send(response, isReady ? 200 : 503, `${isReady ? "ready" : "not ready"}\n${list}`);
       }
       case "/listing":
         response.setHeader("Content-Type", "application/json");

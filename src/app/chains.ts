@@ -4,7 +4,7 @@
  */
 import type { Config, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
-import type { Follower, Mechanism, Observer } from "../mechanism/mechanism.ts";
+import type { Follower, Mechanism, Observer, Probed } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isEvmAddress } from "../x402/address.ts";
@@ -21,6 +21,8 @@ import { guardTeller } from "./guard-teller.ts";
 export interface Surroundings {
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** Hears that a network could not be used for something. Default: nobody does. */
+  readonly onDoubt?: (network: NetworkName) => void;
 }
 
 /** What is settled in this process, in the order configured. */
@@ -57,7 +59,7 @@ export function createMechanisms(
 export function createObservers(
   { facilitator }: Pick<Config, "facilitator">,
   at: Surroundings,
-): Promise<readonly (Observer & Follower)[]> {
+): Promise<readonly (Observer & Follower & Probed)[]> {
   return Promise.all(
     facilitator.observed.map(async (settings) => {
       if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
@@ -107,7 +109,7 @@ function solanaChain(settings: SolanaChain, at: Surroundings) {
 
 function endpoints(
   { network, rpc }: Pick<ObservedNetwork, "network" | "rpc">,
-  { telemetry }: Surroundings,
+  { telemetry, onDoubt }: Surroundings,
 ) {
   const { metrics } = telemetry;
   return {
@@ -118,6 +120,7 @@ function endpoints(
     onHealth: (host: string, isHealthy: boolean) => {
       metrics.rpcHealth(network, host, isHealthy);
     },
+    onDoubt: () => onDoubt?.(network),
   };
 }
 

@@ -3,16 +3,18 @@ import { createPrivateKey } from "node:crypto";
 import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../config/config.ts";
 import { EmbeddedFacilitator } from "../payments/settlement/embedded.ts";
 import { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
+import { Lookout } from "../payments/settlement/lookout.ts";
 import { NetworkGate, type NetworkProbe } from "../payments/settlement/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
 import type { FirstLooks, Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { waitWithin, type Time } from "../time/time.ts";
 import { findNetwork, networkOf, type Asset, type NetworkName } from "../x402/network.ts";
 import { createMechanisms, createObservers } from "./chains.ts";
-import { KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
+import { FIRST_ANSWERS_MS, KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
+import { KnownNetworks } from "./known-networks.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
 import { isSameToken } from "../x402/token.ts";
@@ -25,6 +27,8 @@ export interface Facilitation {
   readonly firstLooks: FirstLooks;
   /** Not started: who sells nothing need not ask for them. */
   readonly feePayers: KnownFeePayers;
+  /** On which networks payments are taken. */
+  readonly networks: KnownNetworks;
   /** The chains that can be asked what became of a payment, by network. */
   readonly observers: ReadonlyMap<string, Observer>;
   /** Settles in this process, on the networks of {@link mechanisms}, and sees what it signed before to its end. */
@@ -44,29 +48,35 @@ export interface Ground {
   readonly time: Time;
 }
 
-/** A network whose endpoint shows another chain or another token than configured: refused at start. */
-class StartError extends Error {
-  override readonly name = "StartError";
-  readonly code = "START_REFUSED";
-}
-
-/** Builds everything and checks the networks; `closing` gets what must be closed. Starts no recovery. */
+/**
+ * Builds everything and checks the networks, and whether facilitators elsewhere are there; `closing` gets what must be
+ * closed. Starts no recovery. Whatever the checks find, the start goes on: what is closed opens when it can.
+ */
 export async function openFacilitation(
   config: Config,
   ground: Ground,
   closing: AsyncDisposableStack,
 ): Promise<Facilitation> {
   const { ledger, telemetry, time } = ground;
-  const mechanisms = await createMechanisms(config, ground);
+  const onDoubt = (network: NetworkName): void => gate.doubt(network);
+  const mechanisms = await createMechanisms(config, { ...ground, onDoubt });
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
-  const gate = new NetworkGate(mechanisms, telemetry, time);
+  const observed = await createObservers(config, { ...ground, onDoubt });
+  for (const observer of observed) closing.defer(() => observer.close());
+  const gate = new NetworkGate([...mechanisms, ...observed], telemetry, time);
   closing.defer(() => gate.close());
-  telemetry.metrics.networks.observeOpen(() => {
-    return new Map(mechanisms.map(({ network }) => [network, gate.isOpen(network)]));
-  });
-  const probes = await gate.probe();
-  const wrong = probes.filter(({ state }) => state === "wrong");
-  if (wrong.length > 0) throw new StartError(wrong.map(describe).join("\n"));
+  const watched = watchRemotes(config, ground);
+  const remotes = watched.map(({ remote }) => remote);
+  for (const { remote, lookout } of watched) {
+    closing.defer(() => remote.close());
+    closing.defer(() => lookout.close());
+  }
+  // Before anybody can be asked about a network by mistake, and no longer than a start may take.
+  const elsewhere = Promise.all(watched.map(({ lookout }) => lookout.open()));
+  const [probes] = await Promise.all([
+    gate.probe(),
+    waitWithin(elsewhere, time.timeout(FIRST_ANSWERS_MS), undefined),
+  ]);
 
   const { foreign } = config.facilitator;
   const describeAsset = (network: string, asset: string) => {
@@ -81,10 +91,6 @@ export async function openFacilitation(
     const settings = config.facilitator.embedded.find((each) => each.network === network);
     return settings?.nativePriceAttodollars ?? null;
   };
-  const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
-  for (const remote of remotes) closing.defer(() => remote.close());
-  const observed = await createObservers(config, ground);
-  for (const observer of observed) closing.defer(() => observer.close());
   // A payment that was handed over before its network was settled here is looked for as well.
   const chains = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
   const observers: ReadonlyMap<string, Observer> = chains;
@@ -111,6 +117,9 @@ export async function openFacilitation(
     describeAsset,
   });
   const feePayers = createFeePayers(config, { mechanisms, router, remotes, telemetry, time });
+  const hasFeePayer = (network: string): boolean => feePayers.offered(network) !== undefined;
+  const networks = new KnownNetworks({ gate, router, remotes: watched, hasFeePayer, time });
+  networks.know(config);
   // Of the networks that can be asked now.
   const { signal } = new AbortController();
   const open = mechanisms.filter(({ network }) => gate.isOpen(network));
@@ -122,6 +131,7 @@ export async function openFacilitation(
     router,
     firstLooks,
     feePayers,
+    networks,
     observers,
     embedded,
     remotes,
@@ -157,9 +167,36 @@ function createFeePayers(
   return new KnownFeePayers({ ...sources, networks, remotes: asked });
 }
 
+/** Each with who looks whether it is there, and knows us. */
+function watchRemotes(
+  { facilitator }: Pick<Config, "facilitator">,
+  { telemetry, time }: Pick<Ground, "telemetry" | "time">,
+) {
+  const { logger } = telemetry;
+  return facilitator.remote.map((settings) => {
+    const onDoubt = (): void => lookout.doubt();
+    const remote = createRemote(settings, { telemetry, time, onDoubt });
+    const probe = (signal: AbortSignal) => remote.probe(signal);
+    const { name } = remote;
+    const lookout: Lookout = new Lookout({
+      what: "facilitator",
+      name,
+      away: "facilitator",
+      probe,
+      logger,
+      time,
+    });
+    return { remote, lookout };
+  });
+}
+
 export function createRemote(
   settings: RemoteSettings,
-  { telemetry, time }: Pick<Ground, "telemetry" | "time">,
+  {
+    telemetry,
+    time,
+    onDoubt,
+  }: Pick<Ground, "telemetry" | "time"> & { readonly onDoubt?: () => void },
 ): RemoteFacilitator {
   const { cdp } = settings;
   const headers = settings.headers.map(({ name, value }) => [name, value.reveal()] as const);
@@ -169,16 +206,8 @@ export function createRemote(
     cdp: cdp === null ? undefined : { keyId: cdp.keyId, key: createPrivateKey(cdp.key.reveal()) },
     timeoutMs: settings.timeoutMs,
     confirm: settings.confirm,
+    ...(onDoubt && { onDoubt }),
     telemetry,
     time,
   });
-}
-
-function describe({ network, findings }: NetworkProbe): string {
-  const errors = findings.filter(({ level }) => level === "error");
-  // Most say by themselves which network it is.
-  const title = `${network}: `;
-  return errors
-    .map(({ message }) => (message.startsWith(title) ? message : title + message))
-    .join("\n");
 }

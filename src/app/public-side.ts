@@ -12,7 +12,7 @@ import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import { Listener } from "../gateway/listener/listener.ts";
-import type { FeePayers } from "../payments/sale/offers.ts";
+import type { FeePayers, NetworkStates } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
 import { Sidecar } from "../gateway/sidecar/sidecar.ts";
@@ -36,6 +36,7 @@ export interface PublicSideOptions {
   readonly telemetry: Telemetry;
   readonly payments: PaymentService;
   readonly feePayers: FeePayers;
+  readonly networks: NetworkStates;
   readonly publish: Publisher;
   /** Default: none. */
   readonly drafts?: Drafts;
@@ -193,10 +194,10 @@ export class PublicSide {
   /** Everything of the gateway that the configuration says. */
   #settings(): GatewaySettings {
     const config = this.#config;
-    const { telemetry, feePayers, drafts = NO_DRAFTS, fronts, publish } = this.#options;
+    const { telemetry, feePayers, networks, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
     const blockhashes = this.#blockhashes;
-    const ground = { metrics, feePayers, drafts, blockhashes, earlier: this.#earlier };
+    const ground = { metrics, feePayers, networks, drafts, blockhashes, earlier: this.#earlier };
     return {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,

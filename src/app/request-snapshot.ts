@@ -13,7 +13,7 @@ import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
-import { Offers, type FeePayers } from "../payments/sale/offers.ts";
+import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
@@ -45,6 +45,8 @@ type Selling = Pick<
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
   readonly feePayers: FeePayers;
+  /** Default: all are open. */
+  readonly networks?: NetworkStates;
   readonly drafts: Pick<Drafts, "networks">;
   /** Told to buyers on Solana. Default: none. */
   readonly blockhashes?: Pick<BlockhashHints, "of">;
@@ -56,7 +58,7 @@ interface SnapshotGround {
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, drafts, blockhashes, earlier }: SnapshotGround,
+  { metrics, feePayers, networks, drafts, blockhashes, earlier }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
@@ -69,7 +71,7 @@ export function createSnapshot(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const terms = { protocol, service, identifier, memo, blockhashes };
+      const terms = { protocol, service, identifier, memo, blockhashes, networks };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
@@ -154,8 +156,10 @@ function pageWriter(
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
     networkOf(network).kind === "evm" || drafted.has(network);
   return (offered) => {
-    const asked = offers.filter(({ network, asset }) =>
-      offered.some((each) => each.network === network && each.asset === asset.address),
+    const asked = offered.flatMap((each) =>
+      offers.filter(
+        ({ network, asset }) => each.network === network && each.asset === asset.address,
+      ),
     );
     return paywallPage({
       brand: paywall.brand,

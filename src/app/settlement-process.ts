@@ -8,18 +8,22 @@ import { Callers } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import { readClient } from "../gateway/client/client.ts";
 import { networkOf } from "../http/ip-address.ts";
+import type { NetworkName } from "../x402/network.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { NetworkProbe } from "../payments/settlement/network-gate.ts";
 import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { onTheWire } from "../facilitator/wire-facilitator.ts";
+import type { Readiness } from "../admin/admin.ts";
+import type { Config } from "../config/config.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
+import type { KnownNetworks } from "./known-networks.ts";
 import { LeastAmounts } from "./gas-costs.ts";
 import { startGauges } from "./gauges.ts";
 import { QualityNews } from "../discovery/quality.ts";
@@ -35,6 +39,7 @@ export interface SettlementProcess {
   readonly ledger: Ledger;
   readonly router: FacilitatorRouter;
   readonly feePayers: KnownFeePayers;
+  readonly networks: KnownNetworks;
   /** Facilitators elsewhere. */
   readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
@@ -47,8 +52,7 @@ export interface SettlementProcess {
   readonly address: AddressInfo | null;
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
-  /** Why nothing can be taken or settled now, in sentences; empty when it can. */
-  readiness(): Promise<readonly string[]>;
+  readiness(): Promise<Readiness>;
 }
 
 /** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
@@ -69,7 +73,7 @@ export async function openSettlementProcess(
     onWallet: (network, wallet) => least.note(network, wallet),
   });
   closing.defer(() => gauges.stop());
-  const { feePayers, gate, router, observers, probes, remotes, wallets } = facilitation;
+  const { feePayers, networks, router, observers, probes, remotes, wallets } = facilitation;
   const drafts = new LocalDrafts(observers, time);
   closing.defer(() => feePayers.stop());
   await feePayers.start();
@@ -79,17 +83,44 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const { list } = sales;
+  telemetry.metrics.networks.observeClosed(() => {
+    return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? null]));
+  });
   const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
-  const readiness = async (): Promise<readonly string[]> => {
-    const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
-    const store = await ledger.ping().then(
-      () => [],
-      () => ["the ledger cannot be written"],
+  const readiness = async (): Promise<Readiness> => {
+    const canStore = await ledger.ping().then(
+      () => true,
+      () => false,
     );
-    return [...closed, ...store];
+    const said = networks.used.map((network) => {
+      const reason = networks.closedReason(network);
+      return `${network}: ${reason === undefined ? "open" : `closed (${reason})`}`;
+    });
+    if (!canStore) return { isReady: false, said: ["the ledger cannot be written", ...said] };
+    const canServe = hasOpen(sales.config, networks);
+    return { isReady: canServe, said: canServe ? said : ["nothing can be served", ...said] };
   };
-  const selling = { feePayers, remotes, drafts, sales, hub, quality };
+  const selling = { feePayers, networks, remotes, drafts, sales, hub, quality };
   return { ledger, router, ...selling, address, probes, wallets, readiness };
+}
+
+/**
+ * Whether there is anything that a visitor, or a gateway that settles through us, could get; where nothing is sold and
+ * nothing settled, there need not be.
+ */
+function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetworks): boolean {
+  const isOpen = ({ network }: { readonly network: NetworkName }): boolean =>
+    networks.closedReason(network) === undefined;
+  const isSettler = facilitator.listen !== null;
+  if (isSettler && (facilitator.embedded.some(isOpen) || networks.hasElsewhere)) return true;
+  if (!isSettler && networks.used.length === 0) return true;
+  return (
+    unmatched === "free" ||
+    routes.some(({ action }) => {
+      if (action.kind !== "priced") return action.kind === "free";
+      return action.offers.some(isOpen);
+    })
+  );
 }
 
 /** Undefined where everything is kept for ever. */
@@ -134,7 +165,7 @@ interface Served {
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mechanisms, router }: Facilitation,
+  { embedded, mechanisms, networks, router }: Facilitation,
   { ledger, list, hub, least }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
@@ -153,6 +184,7 @@ function openFacilitator(
       ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
     ]),
     leastAmount: (paid) => least.of(paid),
+    isClosed: (network) => networks.closedReason(network) !== undefined,
     addressOf: (request) => networkOf(readClient(request, trusted).address),
     ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,

@@ -5,7 +5,7 @@
 import { Secret } from "../config/facilitator/secret.ts";
 import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
-import type { FeePayers } from "../payments/sale/offers.ts";
+import type { FeePayers, NetworkState, NetworkStates } from "../payments/sale/offers.ts";
 import type { PublicSideConfig } from "./public-side.ts";
 import type { EarlierConfig } from "./sales.ts";
 
@@ -19,6 +19,7 @@ export interface StartOrder {
   /** See `TermsChanges`. */
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
+  readonly networks: ToldStates;
   /** What others sell that is listed. */
   readonly others: EntryChanges;
   /** How well each route was delivered. */
@@ -32,6 +33,9 @@ export interface StartOrder {
   /** Whether requests are remembered for the operator's page. */
   readonly hasTimeline: boolean;
 }
+
+/** The networks that are not simply open. */
+export type ToldStates = readonly (readonly [network: string, state: NetworkState])[];
 
 /** Whom buyers are told as fee payer, by network. */
 export type Told = readonly (readonly [network: string, address: string])[];
@@ -98,5 +102,28 @@ export class FeePayerNews implements FeePayers {
   /** Of those that are told now; the payment service knows the others. */
   isKnown(network: string, address: string): boolean {
     return this.offered(network) === address;
+  }
+}
+
+/** On which networks payments are taken, as the process with the money tells it. */
+export class NetworkNews implements NetworkStates {
+  #revision = 0;
+  #told: ReadonlyMap<string, NetworkState>;
+
+  constructor(told: ToldStates) {
+    this.#told = new Map(told);
+  }
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  tell(told: ToldStates): void {
+    this.#told = new Map(told);
+    this.#revision += 1;
+  }
+
+  of(network: string): NetworkState {
+    return this.#told.get(network) ?? "open";
   }
 }

@@ -18,7 +18,14 @@ import { PublicSide } from "./public-side.ts";
 import { QualityNews, type ToldQualities } from "../discovery/quality.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "../publishing/publishing.ts";
-import { FeePayerNews, unpack, type StartOrder, type Told } from "./start-order.ts";
+import {
+  FeePayerNews,
+  NetworkNews,
+  unpack,
+  type StartOrder,
+  type Told,
+  type ToldStates,
+} from "./start-order.ts";
 
 /** What is left after the end may hold up the process for so long, milliseconds. */
 const EXIT_MS = 2_000;
@@ -43,6 +50,7 @@ export async function runWorker(): Promise<number> {
       retire: () => worker.retire(),
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
+      networks: ([told]) => worker.tellNetworks(told as ToldStates),
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
@@ -75,6 +83,7 @@ interface Started {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly feePayers: FeePayerNews;
+  readonly networks: NetworkNews;
   readonly others: SharedEntries;
   readonly quality: QualityNews;
   readonly spans: Spans;
@@ -96,6 +105,7 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new FeePayerNews(order.feePayers);
+    const networks = new NetworkNews(order.networks);
     const others = new SharedEntries();
     others.apply(order.others);
     const quality = new QualityNews();
@@ -107,6 +117,7 @@ class Worker {
       telemetry: { logger, metrics, timeline },
       payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
       feePayers,
+      networks,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
       publish: new Publications(config, { changes, feePayers, others, quality }).publish,
       fronts: workers,
@@ -114,7 +125,7 @@ class Worker {
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
-    const told = { feePayers, others, quality };
+    const told = { feePayers, networks, others, quality };
     this.#started = { front, metrics, logger, ...told, spans, timeline, withinMs };
     this.#starting.resolve(this.#started);
   }
@@ -142,6 +153,10 @@ class Worker {
 
   async tellFeePayers(told: Told): Promise<void> {
     (await this.#starting.promise).feePayers.tell(told);
+  }
+
+  async tellNetworks(told: ToldStates): Promise<void> {
+    (await this.#starting.promise).networks.tell(told);
   }
 
   async tellTicketKeys(keys: Buffer): Promise<void> {

@@ -12,7 +12,6 @@ import { WorkerProcess } from "../workers/worker-process.ts";
 import { countWorkers } from "./count-workers.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
-import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
 import type { Parts } from "./server.ts";
@@ -77,6 +76,7 @@ export async function openWorkers(
         termsChanges: [...termsChanges],
         earlier,
         feePayers: toldBy(money.feePayers),
+        networks: money.networks.told,
         others: money.hub?.since(0) ?? NOTHING,
         quality: money.quality.told,
         draftNetworks: [...money.drafts.networks],
@@ -147,10 +147,11 @@ class Desks {
   #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { router: facilitator, feePayers, ledger } = money;
+    const { router: facilitator, feePayers, networks, ledger } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
-    const payments = new LocalPaymentService({ facilitator, feePayers, ...books, logger, time });
+    const known = { feePayers, networks };
+    const payments = new LocalPaymentService({ facilitator, ...known, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
   }
@@ -177,22 +178,14 @@ interface News {
   readonly next: () => unknown;
 }
 
-/** Workers hear of another fee payer about as soon as this process notices, of another entry a moment later. */
-function newsOf({ feePayers, hub, quality }: SettlementProcess): readonly News[] {
-  let known = quality.revision;
-  const nextQuality = (): ToldQualities | undefined => {
-    if (quality.revision === known) return undefined;
-    known = quality.revision;
-    return quality.told;
-  };
-  const news: News[] = [{ name: "quality", everyMs: QUALITY_MS, next: nextQuality }];
+/** Workers hear of another fee payer, and of a network that closes, about as soon as this process notices. */
+function newsOf({ feePayers, networks, hub, quality }: SettlementProcess): readonly News[] {
+  const news: News[] = [
+    { name: "quality", everyMs: QUALITY_MS, next: whenNew(quality, () => quality.told) },
+    { name: "networks", everyMs: SAME_MS, next: whenNew(networks, () => networks.told) },
+  ];
   if (feePayers.networks.length > 0) {
-    let { revision } = feePayers;
-    const next = (): Told | undefined => {
-      if (feePayers.revision === revision) return undefined;
-      ({ revision } = feePayers);
-      return toldBy(feePayers);
-    };
+    const next = whenNew(feePayers, () => toldBy(feePayers));
     news.push({ name: "feePayers", everyMs: SAME_MS, next });
   }
   if (hub !== undefined) {
@@ -206,6 +199,17 @@ function newsOf({ feePayers, hub, quality }: SettlementProcess): readonly News[]
     news.push({ name: "others", everyMs: ENTRIES_MS, next });
   }
   return news;
+}
+
+/** What is told once for each revision from now on. */
+function whenNew(source: { readonly revision: number }, tell: () => unknown): () => unknown {
+  let { revision } = source;
+  return () => {
+    const now = source.revision;
+    if (now === revision) return undefined;
+    revision = now;
+    return tell();
+  };
 }
 
 /**

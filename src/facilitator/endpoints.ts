@@ -11,7 +11,13 @@ import { anyClient, knownClient } from "../fairness/fair-lane.ts";
 import { BAZAAR } from "../x402/bazaar.ts";
 import { EXTENSION_RESPONSES_HEADER } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import { pendingV2, settlementV2, verdictV2, type SettleResponseV2 } from "../x402/version-2.ts";
+import {
+  nameOfCaip2,
+  pendingV2,
+  settlementV2,
+  verdictV2,
+  type SettleResponseV2,
+} from "../x402/version-2.ts";
 import { toldRequirements } from "../x402/told-bazaar.ts";
 import {
   X402_VERSION,
@@ -108,6 +114,8 @@ export interface EndpointOptions {
   readonly leastAmount?: (paid: Pick<PaymentRequirements, "network" | "asset">) => bigint;
   /** The address of a caller, of IPv6 its /64; default: the peer's address as it is. */
   readonly addressOf?: (request: IncomingMessage) => string;
+  /** Whether nothing can be judged or settled on that network at the moment. Default: it can. */
+  readonly isClosed?: (network: string) => boolean;
   /** Default: nothing of what is settled for others is listed. */
   readonly catalogue?: SalesCatalogue;
   readonly logger: Logger;
@@ -339,7 +347,10 @@ export class FacilitatorEndpoints {
     );
     // Sellers of version 2 take neither null nor their absence for none.
     const extensions = this.#options.catalogue === undefined ? [] : [BAZAAR];
-    sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
+    const { isClosed = () => false } = this.#options;
+    const closed = [...new Set(kinds.map(({ network }) => nameOfCaip2(network)))].filter(isClosed);
+    const told = { kinds, extensions, signers: signers ?? {}, ...rest };
+    sendJson(response, 200, closed.length === 0 ? told : { ...told, closed });
   }
 
   async #discovery({ request, response, query }: Asked, form?: "v2" | "search"): Promise<void> {

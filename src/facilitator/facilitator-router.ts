@@ -248,6 +248,13 @@ export class FacilitatorRouter implements Facilitator {
     };
   }
 
+  /** Whether it failed so often in a row that others are asked in its place. */
+  isAvoided(facilitator: string): boolean {
+    return this.#members.some(
+      ({ remote, circuit }) => remote.name === facilitator && circuit.isOpen,
+    );
+  }
+
   /**
    * The account that a buyer on a Solana network has to name as fee payer: that of the first facilitator
    * that can be asked. Undefined where none has told one, and on networks settled here.

@@ -1,6 +1,6 @@
 /**
  * What a facilitator elsewhere tells of itself in `GET /supported`, beside what it takes: the accounts that it
- * settles from, and whether its refusals are its last word. Accounts are learned from its answers, too, since
+ * settles from, whether its refusals are its last word, and where it takes no payments at the moment. Accounts are learned from its answers, too, since
  * many tell none. All of it is in memory: after a restart it is told again, and learned anew.
  */
 import { findNetwork } from "../x402/network.ts";
@@ -23,6 +23,7 @@ interface Told {
 export class FacilitatorWord {
   #told: readonly Told[] = [];
   #final: ReadonlySet<string> = new Set();
+  #closed: ReadonlySet<string> = new Set();
   #heardMs: number | undefined;
   readonly #learned = new Map<string, Set<string>>();
   readonly #unread = new Map<string, Set<string>>();
@@ -46,15 +47,19 @@ export class FacilitatorWord {
   /** Takes in one whole answer. What has not the shape that is expected says nothing. */
   record(body: Readonly<Record<string, unknown>>, nowMs: number): void {
     this.#told = readSigners(body["signers"]).slice(0, MAX_TOLD);
-    const final = body["finalRefusals"];
-    const words = Array.isArray(final) ? final.filter(isWord).slice(0, MAX_TOLD) : [];
-    this.#final = new Set(words.map(nameOfCaip2));
+    this.#final = readNetworks(body["finalRefusals"]);
+    this.#closed = readNetworks(body["closed"]);
     this.#heardMs = nowMs;
   }
 
   /** It keeps one ledger, so that a refusal of the same request again means what it says. */
   isFinal(network: string): boolean {
     return this.#final.has(network);
+  }
+
+  /** It takes no payments there now. */
+  isClosed(network: string): boolean {
+    return this.#closed.has(network);
   }
 
   /** Whether it settles from that account, as far as it told or was seen to. */
@@ -93,6 +98,11 @@ function readSigners(value: unknown): readonly Told[] {
     const list: readonly unknown[] = Array.isArray(addresses) ? addresses : [addresses];
     return list.filter(isWord).map((address) => ({ pattern, address }));
   });
+}
+
+function readNetworks(value: unknown): ReadonlySet<string> {
+  const words = Array.isArray(value) ? value.filter(isWord).slice(0, MAX_TOLD) : [];
+  return new Set(words.map(nameOfCaip2));
 }
 
 function isWord(value: unknown): value is string {

@@ -14,6 +14,7 @@ import { currentContext, formatTraceParent } from "../telemetry/request-context.
 import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
+import type { Finding, Probed } from "../mechanism/mechanism.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { BAZAAR, extensionsOf } from "../x402/bazaar.ts";
 import { messageOf } from "../x402/result.ts";
@@ -79,6 +80,9 @@ const UNEXPECTED: ReadonlySet<ErrorCode> = new Set([
  */
 const REFUSED_UNREAD: ReadonlySet<number> = new Set([401, 403, 404, 405, 413, 429]);
 
+/** Statuses of those who do not know us. */
+const UNAUTHORIZED: ReadonlySet<number> = new Set([401, 403]);
+
 /** Statuses that may be about this one request and no other. */
 const OF_REQUEST: ReadonlySet<number> = new Set([400, 413, 422]);
 
@@ -98,6 +102,8 @@ export interface RemoteOptions {
   readonly timeoutMs: number;
   /** With `receipt` its success is a claim, which the router compares with the chain. */
   readonly confirm: ConfirmBy;
+  /** Hears that it did not judge, or not settle, what it was asked for. Default: nobody does. */
+  readonly onDoubt?: () => void;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -114,7 +120,7 @@ interface Asked extends Pick<SettleOptions, "signal" | "idempotencyKey"> {
   readonly version: X402Version;
 }
 
-export class RemoteFacilitator implements WireFacilitator {
+export class RemoteFacilitator implements WireFacilitator, Probed {
   /** Origin and path: what a payment that was handed to it is stored with. */
   readonly name: string;
   readonly confirm: ConfirmBy;
@@ -134,6 +140,9 @@ export class RemoteFacilitator implements WireFacilitator {
   readonly #time: Time;
   readonly #words: CatalogueWords;
   readonly #versions = new ToldVersions();
+  readonly #onDoubt: RemoteOptions["onDoubt"];
+  /** It did not know us when it was asked about a payment last; so it is asked before the first one. */
+  #isStranger: boolean;
   #hearing: Promise<unknown> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -145,6 +154,8 @@ export class RemoteFacilitator implements WireFacilitator {
     this.confirm = options.confirm;
     this.#headers = options.headers;
     this.#cdp = options.cdp;
+    this.#onDoubt = options.onDoubt;
+    this.#isStranger = options.cdp !== undefined || Object.keys(options.headers).length > 0;
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
@@ -175,7 +186,7 @@ export class RemoteFacilitator implements WireFacilitator {
     const { metrics } = this.#telemetry;
     const { answer, verdict } = await this.#judge(request, signal).catch((cause: unknown) => {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
-      throw this.#fault("unavailable", "unexpected_verify_error", cause);
+      throw this.#doubted(this.#fault("unavailable", "unexpected_verify_error", cause));
     });
     // `isValid: false` for a reason that is the facilitator's own: the payment was not judged.
     if (
@@ -183,7 +194,9 @@ export class RemoteFacilitator implements WireFacilitator {
       (!verdict.isValid && verdict.invalidReason === "unexpected_verify_error")
     ) {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
-      throw this.#unread("unavailable", "unexpected_verify_error", answer.status, "");
+      throw this.#doubted(
+        this.#unread("unavailable", "unexpected_verify_error", answer.status, ""),
+      );
     }
     if (verdict.isValid) metrics.verification(network, "valid", "", elapsed());
     else metrics.verification(network, "invalid", verdict.invalidReason, elapsed());
@@ -212,6 +225,7 @@ export class RemoteFacilitator implements WireFacilitator {
       else metrics.settlement(network, "failed", response.errorReason, seconds);
       return response;
     } catch (cause) {
+      this.#doubted(cause);
       const seconds = (this.#time.now() - started) / 1000;
       const unknown = !(cause instanceof FacilitatorFault) || cause.kind === "unknown";
       metrics.settlement(
@@ -226,20 +240,55 @@ export class RemoteFacilitator implements WireFacilitator {
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
     const code = "unexpected_verify_error";
-    const answer = await this.#request("GET", "/supported", null, { signal }).catch(
-      (cause: unknown) => {
-        throw this.#fault("unavailable", code, cause);
-      },
-    );
-    const kinds = answer.body?.["kinds"];
-    if (!Array.isArray(kinds)) {
-      throw this.#fault("unavailable", code, `status ${answer.status}, no kinds in /supported`);
+    const { status, kinds } = await this.#heard(signal).catch((cause: unknown) => {
+      throw this.#fault("unavailable", code, cause);
+    });
+    if (kinds === undefined) {
+      throw this.#fault("unavailable", code, `status ${status}, no kinds in /supported`);
     }
+    return { kinds, signers: this.word.signers };
+  }
+
+  /** What it tells of itself, taken in. */
+  async #heard(signal: AbortSignal): Promise<{
+    readonly status: number;
+    /** Undefined where it tells none. */
+    readonly kinds: readonly SupportedKind[] | undefined;
+  }> {
+    const { status, body } = await this.#request("GET", "/supported", null, { signal });
+    const kinds = body?.["kinds"];
+    if (!Array.isArray(kinds)) return { status, kinds: undefined };
     const readable = kinds.filter(isSupportedKind).map(withoutOddExtra);
     this.feePayers.record(readable);
     this.#versions.record(readable);
-    this.word.record(answer.body ?? {}, this.#time.now());
-    return { kinds: readable, signers: this.word.signers };
+    this.word.record(body ?? {}, this.#time.now());
+    return { status, kinds: readable };
+  }
+
+  #unknownTo(status: number): Finding {
+    const message = `${this.name} answers ${status}: it does not know this gateway, or not any more`;
+    return { level: "error", message, about: "unauthorized" };
+  }
+
+  /** What came instead of an answer, unless it may be this one request's fault. */
+  #doubted<Cause>(cause: Cause): Cause {
+    if (!(cause instanceof RequestRefused)) this.#onDoubt?.();
+    return cause;
+  }
+
+  /**
+   * Whether it answers, and knows us: what it takes is for everybody at some, so where there is reason to it is shown a
+   * payment that is none. Throws where it does not answer.
+   */
+  async probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    const { status } = await this.#heard(signal);
+    if (UNAUTHORIZED.has(status)) return [this.#unknownTo(status)];
+    if (status >= 500) throw new Error(`status ${status}`);
+    if (!this.#isStranger) return [];
+    const body = JSON.stringify({ x402Version: X402_VERSION });
+    const knocked = await this.#request("POST", "/verify", body, { signal });
+    this.#isStranger = UNAUTHORIZED.has(knocked.status);
+    return this.#isStranger ? [this.#unknownTo(knocked.status)] : [];
   }
 
   /** Waits for the calls that are under way. Idempotent. */
@@ -376,6 +425,7 @@ export class RemoteFacilitator implements WireFacilitator {
     status: number,
     rest: string,
   ): FacilitatorFault {
+    if (UNAUTHORIZED.has(status)) this.#isStranger = true;
     const fault = this.#fault(kind, code, `status ${status}${rest}`);
     return OF_REQUEST.has(status) ? new RequestRefused(kind, code, fault.message) : fault;
   }

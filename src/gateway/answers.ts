@@ -3,7 +3,8 @@
  * (`visitor.ts`) writes it to a socket.
  */
 import type { Unfit } from "../payments/sale/admission.ts";
-import { noFeePayer } from "../payments/sale/choice.ts";
+import { noFeePayer, notTakenNow } from "../payments/sale/choice.ts";
+import type { Offers } from "../payments/sale/offers.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { X402_VERSION, type SettleResponse, type X402Version } from "../x402/x402.ts";
@@ -71,10 +72,14 @@ export function settlementLines(
  */
 export function unpayableAnswer(
   error: string,
-  networks: readonly string[],
+  offers: Offers,
   lines: readonly string[],
-): Answer {
-  return errorAnswer(503, `${error}; ${noFeePayer(networks)}`, [...lines, ...RETRY_AFTER]);
+): Answer & { readonly status: 503 } {
+  const networks = offers.missing;
+  const isClosed = networks.some((network) => offers.isClosed(network));
+  const why = isClosed ? notTakenNow(networks) : noFeePayer(networks);
+  const answer = errorAnswer(503, `${error}; ${why}`, [...lines, ...RETRY_AFTER]);
+  return { ...answer, status: 503 };
 }
 
 /** In place of whatever would cost more, for a client that pays for nothing; `presented`: it tried to, in that version. */

@@ -26,6 +26,7 @@ const UNPAYABLE_PAUSE_MS = 60_000;
 const UNPAYABLE =
   "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
   "one of them has to tell extra.feePayer for that network in GET /supported";
+const CLOSED = "a route answers 503: every network that it is sold on is closed";
 
 const CHALLENGED = {
   status: 402,
@@ -114,8 +115,8 @@ export class Challenge {
   ): OwnAnswer | Promise<OwnAnswer> {
     const { plan, resource } = decision;
     const { page, offers } = plan;
-    if (page !== null && !offers.areNone) {
-      const header = readDraftHeader(request);
+    if (page !== null) {
+      const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
@@ -124,9 +125,14 @@ export class Challenge {
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }
       if (wantsPage(request)) {
+        const accepted = request.headers["accept-encoding"];
+        if (offers.areNone) {
+          const { status, lines: told } = this.#unpayable(plan, CHALLENGED.error, lines);
+          return asking(plan, page.answer(told, accepted, status), "challenged");
+        }
         this.#unpaid.count(client.address, "asked");
         const quoted = [...lines, ...offers.quoteLines(CHALLENGED, resource)];
-        return asking(plan, page.answer(quoted, request.headers["accept-encoding"]), "challenged");
+        return asking(plan, page.answer(quoted, accepted), "challenged");
       }
     }
     return this.ask(decision, client, { ...CHALLENGED, lines });
@@ -146,7 +152,7 @@ export class Challenge {
       body === undefined
         ? this.#unpayable(plan, error, lines)
         : { status, lines: quote.length === 0 ? lines : [...lines, ...quote], body };
-    if (answer.status < 500) {
+    if (answer.status < 500 && outcome !== "unavailable") {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }
     return asking(plan, answer, outcome);
@@ -158,14 +164,20 @@ export class Challenge {
   }
 
   /** Nothing is left to pay with: the operator is told, too. */
-  #unpayable({ offers, label }: PricedPlan, error: string, lines: readonly string[]): Answer {
+  #unpayable(
+    { offers, label }: PricedPlan,
+    error: string,
+    lines: readonly string[],
+  ): ReturnType<typeof unpayableAnswer> {
     const networks = offers.missing;
     const now = performance.now();
     if (now >= this.#saysUnpayableAt) {
       this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
-      this.#options.telemetry.logger.error({ route: label, networks }, UNPAYABLE);
+      const isClosed = networks.some((network) => offers.isClosed(network));
+      const said = isClosed ? CLOSED : UNPAYABLE;
+      this.#options.telemetry.logger.error({ route: label, networks }, said);
     }
-    return unpayableAnswer(error, networks, lines);
+    return unpayableAnswer(error, offers, lines);
   }
 }
 

@@ -68,13 +68,30 @@ export function readRefusal(
       const refusal: Refusal = { code: "invalid_transaction_state", detail: refused.detail };
       return say(409, "refused", refusal, [...cors, ...help.lines]);
     }
-    case "unavailable":
-      return say(500, "unavailable", refused.refusal, later);
+    case "unavailable": {
+      const other = otherWays(decision);
+      if (other === null) return say(500, "unavailable", refused.refusal, later);
+      const { detail } = refused.refusal;
+      return say(
+        402,
+        "unavailable",
+        { ...refused.refusal, detail: `${detail}, or ${other}` },
+        later,
+      );
+    }
     case "unknown": {
       const refusal: Refusal = { code: "unexpected_settle_error", detail: refused.detail };
       return say(500, "unknown", refusal, [...later, ...pendingLines(decision, refused)]);
     }
   }
+}
+
+/** What else its buyer can do where payments on its network are not taken now; null: nothing. */
+function otherWays(decision: PricedDecision): string | null {
+  if (decision.kind !== "presented") return null;
+  const { offers } = decision.plan;
+  if (!offers.isClosed(decision.payment.network) || offers.areNone) return null;
+  return "pay in another way that is asked for here";
 }
 
 /** Version 2 has a word for what was sent and may still come to pass: the same payment is to be sent again. */

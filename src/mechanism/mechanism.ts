@@ -2,6 +2,7 @@
  * A mechanism is one payment scheme on one network: it reads a payment, judges it, and moves the
  * money. It keeps nothing durable; whoever calls it stores what must survive (`ledger/`).
  */
+import type { ClosedReason } from "../telemetry/network-meter.ts";
 import type { Turn } from "../fairness/fair-lane.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
@@ -213,6 +214,14 @@ export interface Finding {
    * then, and what was signed before is still sent and watched.
    */
   readonly isChainRight?: true;
+  /** What an error is about. Default: the chain. */
+  readonly about?: Extract<ClosedReason, "wallet" | "clock" | "token" | "unauthorized">;
+}
+
+/** What can be looked at by itself, whether or not anybody pays. */
+export interface Probed {
+  /** What speaks against using it; throws when it cannot be reached. */
+  probe(signal: AbortSignal): Promise<readonly Finding[]>;
 }
 
 /** Where the chain stands with an authorization that somebody else is about to be asked to settle. */
@@ -315,7 +324,7 @@ export interface Follower<Authorization = unknown> extends Pick<
 }
 
 export interface Mechanism<Authorization = unknown>
-  extends Observer<Authorization>, Follower<Authorization> {
+  extends Observer<Authorization>, Follower<Authorization>, Probed {
   readonly scheme: "exact";
   /** The entry for `GET /supported` (protocol section 2.5). */
   readonly kind: SupportedKind;
@@ -383,9 +392,6 @@ export interface Mechanism<Authorization = unknown>
 
   /** Time of the newest block as the chain tells it, Unix seconds. Throws {@link ChainError}. */
   headTime?(signal: AbortSignal): Promise<number>;
-
-  /** Start-up checks: chain id, token domain and decimals, fee balance. Throws when unreachable. */
-  probe(signal: AbortSignal): Promise<readonly Finding[]>;
 }
 
 /** The chain could not be asked, or answered nonsense. Carries no secret and no URL with a key. */

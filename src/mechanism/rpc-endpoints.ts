@@ -43,6 +43,11 @@ export interface RpcEndpointsOptions {
   /** Unix seconds. */
   readonly clock: () => number;
   readonly onHealth?: HealthObserver | undefined;
+  /**
+   * Hears that an operation found no endpoint that could answer, or nothing that our account could pay with, and that
+   * no endpoint took what we have signed.
+   */
+  readonly onDoubt?: (() => void) | undefined;
 }
 
 interface Endpoint {
@@ -102,6 +107,7 @@ export class RpcEndpoints {
   ): Promise<Value> {
     this.#checkSometimes();
     const failures: unknown[] = [];
+    let isInVain = false;
     for (const endpoint of this.#inOrder(avoid)) {
       const askedAt = this.#options.clock();
       try {
@@ -110,13 +116,20 @@ export class RpcEndpoints {
         this.#answered(endpoint);
         return value;
       } catch (error) {
-        if (!this.#isEndpointFault(error)) throw error;
+        if (!this.#isEndpointFault(error)) {
+          if (error instanceof ChainError && error.code === "CHAIN_GAS") this.#options.onDoubt?.();
+          throw error;
+        }
         const waited = this.#options.clock() - askedAt;
-        if (!signal.aborted || waited >= HUNG_SECONDS) this.#failed(endpoint);
+        const isBlamed = !signal.aborted || waited >= HUNG_SECONDS;
+        if (isBlamed) this.#failed(endpoint);
+        isInVain ||= isBlamed;
         failures.push(error);
         if (signal.aborted) break;
       }
     }
+    // Whoever gave up early says nothing about the network.
+    if (isInVain || failures.length === 0) this.#options.onDoubt?.();
     throw failures[0] ?? this.#noneLeft();
   }
 
@@ -160,6 +173,11 @@ export class RpcEndpoints {
     );
     this.#compareHeads();
     return found;
+  }
+
+  /** None of {@link forAll} has taken what was written. */
+  doubt(): void {
+    this.#options.onDoubt?.();
   }
 
   /** Resolves when the checks that run beside the operations have ended. */

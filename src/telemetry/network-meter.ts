@@ -1,6 +1,21 @@
-/** What is known of each network: whether payments on it are taken, and how far its chain is. */
+/** What is known of each network: whether payments on it are taken, why not, and how far its chain is. */
 import { Counter, Gauge } from "prom-client";
 import type { MetricRegistry } from "./metric-registry.ts";
+
+/**
+ * Why payments on a network are not taken: no endpoint can be asked; they serve another chain; our accounts cannot pay;
+ * our clock differs from the chain's; a token is another one than configured. Where others settle: none of them answers
+ * as it should; they do not know us (401, 403); none says who pays the network fee.
+ */
+export type ClosedReason =
+  | "rpc"
+  | "chain"
+  | "wallet"
+  | "clock"
+  | "token"
+  | "facilitator"
+  | "unauthorized"
+  | "fee-payer";
 
 /** What is not done for a while, because payments did not move. */
 const PAUSES = ["smart-wallets", "batches", "new-payers"] as const;
@@ -9,7 +24,7 @@ export class NetworkMeter {
   readonly #heads: Gauge;
   readonly #revertedGas: Counter;
   readonly #pauses: Counter;
-  #readOpen = (): ReadonlyMap<string, boolean> => new Map();
+  #readClosed = (): ReadonlyMap<string, ClosedReason | null> => new Map();
 
   constructor(registry: MetricRegistry) {
     const registers = [registry];
@@ -34,12 +49,26 @@ export class NetworkMeter {
     });
     const open = new Gauge({
       name: "coinslot_network_open",
-      help: "1 where payments on the network are taken, 0 where its start-up checks do not pass",
+      help: "1 where payments on the network are taken, 0 where they are not",
       labelNames,
       registers,
       collect: () => {
         open.reset();
-        for (const [network, isOpen] of this.#readOpen()) open.set({ network }, Number(isOpen));
+        for (const [network, reason] of this.#readClosed()) {
+          open.set({ network }, Number(reason === null));
+        }
+      },
+    });
+    const closed = new Gauge({
+      name: "coinslot_network_closed_reason",
+      help: "1 for the reason why payments on a network are not taken, by network; not there where they are",
+      labelNames: ["network", "reason"],
+      registers,
+      collect: () => {
+        closed.reset();
+        for (const [network, reason] of this.#readClosed()) {
+          if (reason !== null) closed.set({ network, reason }, 1);
+        }
       },
     });
   }
@@ -65,8 +94,8 @@ export class NetworkMeter {
     for (const reason of PAUSES) this.#pauses.inc({ network, reason }, 0);
   }
 
-  /** Whether each network is open is asked at each scrape. */
-  observeOpen(read: () => ReadonlyMap<string, boolean>): void {
-    this.#readOpen = read;
+  /** Why each network is closed is asked at each scrape; null: it is open. */
+  observeClosed(read: () => ReadonlyMap<string, ClosedReason | null>): void {
+    this.#readClosed = read;
   }
 }

@@ -104,10 +104,14 @@ const HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="v
 const SCALE = 'content="width=device-width,initial-scale=1">';
 const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
 
-/** The page of a route, for what can be paid now: every way to pay is in it. */
+/** The page of a route, for what can be paid now: every way to pay is in it, or that there is none. */
 export function paywallPage(facts: PageFacts): PaywallPage {
   const { lines, end } = PAYING[facts.version];
-  return { lines, body: STYLED + String(middleOf(facts)) + end };
+  const hasWays = facts.offers.length + facts.others.length > 0;
+  return {
+    lines,
+    body: STYLED + (hasWays ? String(middleOf(facts)) + end : String(shutOf(facts))),
+  };
 }
 
 function endOf(script: string): string {
@@ -125,22 +129,36 @@ const PLAY_MONEY = "test network, play money";
 const TEST = html`<mark id="test">`;
 const NO_TEST = html`<mark id="test" hidden>`;
 
-function middleOf(facts: PageFacts): Html {
-  const { brand, host, mimeType, offers, others, listing, support, version } = facts;
-  const { maxTimeoutSeconds: seconds, againSeconds: again } = facts;
-  const all = [...offers, ...others];
-  const [first] = all;
-  const sold = cut(facts.description, MAX_DESCRIPTION_BYTES) || "This page is sold";
+/** What is sold, and by whom. */
+function headOf({ brand, host, description }: PageFacts): Html {
+  const sold = cut(description, MAX_DESCRIPTION_BYTES) || "This page is sold";
   // Nobody says in which language sellers write.
   const heading =
     sold.length > LONG_DESCRIPTION
       ? html`<h1 id="item" dir="auto" lang="" class="long">${sold}</h1>`
       : html`<h1 id="item" dir="auto" lang="">${sold}</h1>`;
+  return html`<p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}`;
+}
+
+/** While nothing can be paid on any network: there is nothing to run, and nothing to sign. */
+function shutOf(facts: PageFacts): Html {
+  const { support } = facts;
+  return html`<title>Not for sale at the moment</title><main><div class="card" id="main">
+${headOf(facts)}
+<p id="status" role="status">This cannot be paid for at the moment, and nothing was charged. <a href="">Try again</a> in a minute.</p>
+${support !== null && html`<p class="dim"><a href="${support}">Ask the seller</a></p>`}</div></main>`;
+}
+
+function middleOf(facts: PageFacts): Html {
+  const { mimeType, offers, others, listing, support, version } = facts;
+  const { maxTimeoutSeconds: seconds, againSeconds: again } = facts;
+  const all = [...offers, ...others];
+  const [first] = all;
   const price = first === undefined ? "" : priceOf(first);
   const ways = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
   const data = { seconds, again, offers: ways };
   return html`<title>${price} · Payment required</title><main><div class="card" id="main">
-<p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}
+${headOf(facts)}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
 ${offers.length > 0 ? FORM : NO_FORM}<div class="ways">${offers.map(radio)}</div><div id="wallets"></div></fieldset>
 ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="steps" hidden><li>Sign in your wallet<li>Pay on chain<li>Delivery</ol>

@@ -139,6 +139,11 @@ export interface SupportedResponse {
    * not settled for that key and will not be, whatever the chain shows.
    */
   readonly finalRefusals?: readonly string[];
+  /**
+   * Ours as well: networks of these kinds on which no payment can be judged or settled at the moment. They stay among
+   * the kinds, since sellers read those once, at their start.
+   */
+  readonly closed?: readonly string[];
 }
 
 /** One element of the discovery listing (section 2.6). */

@@ -41,7 +41,7 @@ say(
 );
 
 const config = join(folder, "coinslot.yaml");
-writeFileSync(config, gatewayConfig(folder, "http://127.0.0.1:9"));
+writeFileSync(config, gatewayConfig(folder, "http://127.0.0.1:9", "http://127.0.0.1:9"));
 const commands = [
   ["--version", ["--version"], null],
   ["check minimal.yaml", ["check", join(ROOT, "config/minimal.yaml")], null],

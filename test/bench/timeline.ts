@@ -6,6 +6,7 @@ import { mkdtemp, mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../support/free-port.ts";
+import { startIdleFacilitator } from "../support/scripted-facilitator.ts";
 import { gatewayConfig, startCoinslot } from "./contenders/coinslot.ts";
 import { preciseCpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, sayPace } from "./report.ts";
@@ -40,6 +41,7 @@ try {
   closing.defer(() => load.stop());
   const backend = await startProgram(new URL("contenders/backend.ts", import.meta.url));
   closing.defer(() => backend.stop());
+  const facilitator = closing.use(await startIdleFacilitator());
   const servers = new Map<Mode, Running>();
   for (const mode of MODES) {
     const place = join(folder, mode);
@@ -47,7 +49,10 @@ try {
     const port = await freePort();
     const isOn = mode !== "off";
     const admin = `admin: { address: "127.0.0.1:${port}", timeline: ${isOn} }`;
-    const config = gatewayConfig(place, backend.url).replace(/^admin: .*$/m, admin);
+    const config = gatewayConfig(place, backend.url, facilitator.url).replace(
+      /^admin: .*$/m,
+      admin,
+    );
     const server = await startCoinslot(place, config, "gateway");
     closing.defer(() => server.stop());
     servers.set(mode, server);

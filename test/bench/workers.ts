@@ -6,6 +6,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { startIdleFacilitator } from "../support/scripted-facilitator.ts";
 import { gatewayConfig, startCoinslot } from "./contenders/coinslot.ts";
 import { PRICED_ROUTES } from "./contenders/wares.ts";
 import { startProgram } from "./process.ts";
@@ -30,10 +31,11 @@ async function main(): Promise<void> {
   closing.defer(() => load.stop());
   const backend = await startProgram(new URL("contenders/backend.ts", import.meta.url));
   closing.defer(() => backend.stop());
+  const facilitator = closing.use(await startIdleFacilitator());
   const servers = [];
   for (const workers of WORKERS) {
     const own = await mkdtemp(join(folder, "workers-"));
-    const config = `${gatewayConfig(own, backend.url)}workers: ${workers}\n`;
+    const config = `${gatewayConfig(own, backend.url, facilitator.url)}workers: ${workers}\n`;
     const server = await startCoinslot(own, config, "gateway");
     closing.defer(() => server.stop());
     servers.push({ name: `${workers} worker${workers === 1 ? "" : "s"}`, server });

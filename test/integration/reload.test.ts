@@ -14,6 +14,7 @@ import { formatProblems, parseConfig, type ParseResult } from "../../src/config/
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";
+import { startIdleFacilitator } from "../support/scripted-facilitator.ts";
 import { Site, type Served } from "../support/serve.ts";
 
 // Processes are started and ended.
@@ -299,6 +300,7 @@ routes:
     const collect = runInNewContext("gc") as () => void;
     await using backend = await startBackend();
     await using other = await startBackend("sold elsewhere");
+    await using facilitator = await startIdleFacilitator();
     const folder = await mkdtemp(join(tmpdir(), "coinslot-reload-"));
     let text = "";
     const write = (round: number): void => {
@@ -310,7 +312,7 @@ admin: 127.0.0.1:0
 upstreams: { default: { targets: ["${upstream}"], headers: { set: { X-Round: "${round}" } } } }
 payTo: "${payee}"
 accept: [base-sepolia]
-facilitator: http://127.0.0.1:9
+facilitator: ${facilitator.url}
 unmatched: deny
 store: sqlite:${folder}/ledger.db
 logging: { level: silent }

@@ -56,6 +56,7 @@ unmatched: deny
 shutdown: 1s
 routes:
   GET /weather: { price: $0.01, description: Weather }
+  GET /health: free
 `;
 }
 

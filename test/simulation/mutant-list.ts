@@ -2,6 +2,7 @@
 import { ACCOUNTS_MUTANTS } from "./accounts-mutants.ts";
 import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
+import { NETWORK_MUTANTS } from "./network-mutants.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
@@ -21,6 +22,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...STORE_MUTANTS,
   ...GOODS_MUTANTS,
   ...ACCOUNTS_MUTANTS,
+  ...NETWORK_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

@@ -36,11 +36,20 @@ export interface Prometheus extends AsyncDisposable {
   ask(path: string, parameters?: Readonly<Record<string, string>>): Promise<unknown>;
 }
 
-/** Runs with the shipped configuration, but that it scrapes this address, and every second. */
-export async function startPrometheus(port: number, target: string): Promise<Prometheus> {
+/**
+ * Runs with the shipped configuration, but that it scrapes this address, and every second, and that these alerts wait for
+ * a second only.
+ */
+export async function startPrometheus(
+  port: number,
+  target: string,
+  soon: readonly string[] = [],
+): Promise<Prometheus> {
   const folder = await mkdtemp(join(tmpdir(), "coinslot-prometheus-"));
   const file = join(folder, "prometheus.yml");
-  await writeFile(file, await configFor(target));
+  const rules = join(folder, "alerts.yaml");
+  await writeFile(rules, await alertsFor(soon));
+  await writeFile(file, await configFor(target, rules));
   const words = [
     `--config.file=${file}`,
     `--storage.tsdb.path=${join(folder, "data")}`,
@@ -79,11 +88,19 @@ export async function startPrometheus(port: number, target: string): Promise<Pro
   };
 }
 
-async function configFor(target: string): Promise<string> {
+async function alertsFor(soon: readonly string[]): Promise<string> {
+  const alerts = Object(parse(await readFile(join(DEPLOY, "prometheus/alerts.yaml"), "utf8")));
+  for (const { rules } of alerts.groups) {
+    for (const rule of rules) if (soon.includes(rule.alert)) rule.for = "1s";
+  }
+  return stringify(alerts);
+}
+
+async function configFor(target: string, rules: string): Promise<string> {
   const text = await readFile(join(DEPLOY, "prometheus/prometheus.yml"), "utf8");
   const config = Object(parse(text));
   config.global = { scrape_interval: "1s", evaluation_interval: "1s" };
-  config.rule_files = [join(DEPLOY, "prometheus/alerts.yaml")];
+  config.rule_files = [rules];
   config.scrape_configs[0].static_configs[0].targets = [target];
   return stringify(config);
 }

@@ -29,6 +29,11 @@ export interface ScriptedFacilitator {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** One that is there, for shops in which nobody pays: where it is gone they ask for nothing. */
+export function startIdleFacilitator(): Promise<ScriptedFacilitator> {
+  return startScriptedFacilitator(() => ({ status: 200, body: { kinds: [] } }));
+}
+
 /** Opens it; `wantedPort` 0 takes a free one. */
 export async function startScriptedFacilitator(
   answer: (call: FacilitatorCall) => FacilitatorReply,

@@ -75,10 +75,10 @@ function soldElsewhere({ routes, facilitator }: Config): readonly NetworkName[] 
 
 async function readKinds(
   settings: RemoteSettings,
-  at: Surroundings,
+  { telemetry, time }: Surroundings,
   signal: AbortSignal,
 ): Promise<readonly SupportedKind[]> {
-  const facilitator = createRemote(settings, at);
+  const facilitator = createRemote(settings, { telemetry, time });
   try {
     return (await facilitator.supported(signal)).kinds;
   } finally {

@@ -16,7 +16,7 @@ export interface Page {
   readonly body: string;
 }
 
-/** Writes a route's page; `offered` is what can be paid now, never empty. */
+/** Writes a route's page; `offered` is what can be paid now, empty where nothing can. */
 export type PageWriter = (offered: readonly Offer[]) => Page;
 
 const HTML = "text/html; charset=utf-8";
@@ -42,11 +42,14 @@ export class OfferPage {
     this.#write = write;
   }
 
-  /** The 402 answer. `lines`: raw header lines that it has besides; `accepted`: Accept-Encoding of who asks. */
-  answer(lines: readonly string[], accepted: string | undefined): Answer {
+  /**
+   * The answer, 402 where anything can be paid. `lines`: raw header lines that it has besides; `accepted`: Accept-Encoding
+   * of who asks.
+   */
+  answer(lines: readonly string[], accepted: string | undefined, status: 402 | 503 = 402): Answer {
     const { page, coded } = this.#current();
     const { body } = page;
-    const answer = { status: 402, lines: [...lines, ...page.lines], body, type: HTML };
+    const answer = { status, lines: [...lines, ...page.lines], body, type: HTML };
     const coding = codingFor(accepted);
     if (coding === null) return answer;
     let bytes = coded.get(coding);

@@ -91,6 +91,7 @@ export class Broadcast {
       if (answer === "included") return answer;
     }
     return first.catch((cause: unknown) => {
+      this.#endpoints.doubt();
       throw firstReason(cause);
     });
   }

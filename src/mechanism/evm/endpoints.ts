@@ -21,6 +21,7 @@ export interface EvmEndpointsOptions {
   readonly rpcTimeoutMs?: number | undefined;
   readonly observer?: RpcObserver | undefined;
   readonly onHealth?: HealthObserver | undefined;
+  readonly onDoubt?: (() => void) | undefined;
 }
 
 export interface EvmEndpoints {
@@ -36,7 +37,7 @@ export interface EvmEndpoints {
 
 /** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
 export function openEndpoints(options: EvmEndpointsOptions): EvmEndpoints {
-  const { network, rpcUrls, clock, observer, onHealth } = options;
+  const { network, rpcUrls, clock, observer, onHealth, onDoubt } = options;
   if (rpcUrls.length === 0) throw new TypeError(`${network.name} needs an RPC endpoint`);
   const shared = rpcUrls.length > 1 ? SHARED_TIMEOUT_MS : undefined;
   const timeoutMs = options.rpcTimeoutMs ?? shared;
@@ -49,7 +50,7 @@ export function openEndpoints(options: EvmEndpointsOptions): EvmEndpoints {
     clock,
   };
   return {
-    endpoints: new RpcEndpoints({ ...terms, rpcs: [...urls.keys()], onHealth }),
+    endpoints: new RpcEndpoints({ ...terms, rpcs: [...urls.keys()], onHealth, onDoubt }),
     openUnproven() {
       const few = { ...usual, maxConnections: MAX_UNPROVEN_CALLS };
       return new RpcEndpoints({ ...terms, rpcs: rpcUrls.map((url) => openRpc(url, few)) });

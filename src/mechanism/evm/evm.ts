@@ -195,7 +195,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     return Number(head.timestamp);
   }
 
-  async probe(signal: AbortSignal): Promise<readonly Finding[]> {
+  override async probe(signal: AbortSignal): Promise<readonly Finding[]> {
     const identified = await this.endpoints.identifyAll(signal);
     const right = identified.filter(({ kind }) => kind === "right");
     if (right.length === 0) return describeWrong(identified);

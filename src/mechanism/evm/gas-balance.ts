@@ -21,6 +21,8 @@ export interface GasBalanceOptions {
 interface Reading {
   readonly wei: bigint;
   readonly readAt: number;
+  /** What was promised before is not in `wei`. */
+  readonly isCut: boolean;
   /** Promised to transactions since the reading, wei. */
   reserved: bigint;
 }
@@ -42,7 +44,11 @@ export class GasBalance {
    * @throws {ChainError} `CHAIN_GAS` when there is not, or another code when the chain cannot be asked
    */
   async reserve(rpc: Rpc, cost: bigint, signal: AbortSignal): Promise<void> {
-    const reading = await this.#current(rpc, signal);
+    const kept = this.#reading;
+    let reading = await this.#current(rpc, signal);
+    // An account that was filled up a moment ago is not turned down; what was promised might be forgotten by that.
+    const isUntouched = reading === kept && reading.reserved === 0n && !reading.isCut;
+    if (reading.wei < cost && isUntouched) reading = await this.#read(rpc, signal);
     const left = reading.wei - reading.reserved;
     if (left < cost) {
       const spare = left < 0n ? 0n : left;
@@ -59,12 +65,19 @@ export class GasBalance {
     const now = this.#clock();
     const kept = this.#reading;
     if (kept !== undefined && isWithin(BALANCE_CACHE_SECONDS, kept, now)) return kept;
+    return this.#read(rpc, signal);
+  }
+
+  async #read(rpc: Rpc, signal: AbortSignal): Promise<Reading> {
+    const now = this.#clock();
+    const kept = this.#reading;
     const wei = await readBalance(rpc, this.#account, signal);
     // Of several readings at once the first counts: the others know nothing of what it has promised.
     if (this.#reading !== undefined && this.#reading !== kept) return this.#reading;
     // What was promised just before may not have reached the node yet.
     const recent = kept !== undefined && isWithin(2 * BALANCE_CACHE_SECONDS, kept, now);
-    const fresh = { wei: recent ? wei - kept.reserved : wei, readAt: now, reserved: 0n };
+    const cut = recent ? kept.reserved : 0n;
+    const fresh = { wei: wei - cut, readAt: now, reserved: 0n, isCut: cut > 0n };
     this.#reading = fresh;
     return fresh;
   }

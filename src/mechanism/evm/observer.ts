@@ -10,11 +10,14 @@ import type {
   Confirmation,
   Follower,
   Look,
+  Finding,
   Observer,
+  Probed,
   Question,
   SignedTransaction,
   Standing,
 } from "../mechanism.ts";
+import { probeEndpoints } from "../endpoint-findings.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -42,7 +45,7 @@ export interface EvmObserverOptions extends EvmEndpointsOptions {
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createEvmObserver(
   options: EvmObserverOptions,
-): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> {
+): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> & Probed {
   return new EvmObserver(options, openEndpoints(options));
 }
 
@@ -61,7 +64,7 @@ const ACCOUNT_RULES: AccountRules = {
 
 /** What needs no key; a mechanism settles as well. */
 export class EvmObserver
-  implements Observer<EvmCheckedAuthorization>, Follower<EvmCheckedAuthorization>
+  implements Observer<EvmCheckedAuthorization>, Follower<EvmCheckedAuthorization>, Probed
 {
   readonly rules = ACCOUNT_RULES;
   readonly network: EvmNetwork["name"];
@@ -131,6 +134,10 @@ export class EvmObserver
       signal,
       avoid,
     );
+  }
+
+  probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    return probeEndpoints(this.endpoints, signal);
   }
 
   async close(): Promise<void> {

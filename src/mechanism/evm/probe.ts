@@ -4,7 +4,7 @@ import { RpcRefusal, type Rpc } from "../rpc.ts";
 import type { EvmNetwork } from "../../x402/network.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { parseHexData, parseQuantity, quantityOf, readWord, WORD } from "./abi.ts";
-import type { FeeReader } from "./fees.ts";
+import { feeCap, type FeeReader } from "./fees.ts";
 import { DECIMALS_CALL, DOMAIN_SEPARATOR_CALL, type Token } from "./token.ts";
 import { isRecord } from "../../x402/json.ts";
 
@@ -45,7 +45,7 @@ export async function probe(
   const findings = await Promise.all([
     probeClock(subject, signal),
     ...Array.from(subject.tokens, (token) => probeToken(subject, token, signal)),
-    ...subject.accounts.map((account) => probeAccount(subject, account, signal)),
+    probeAccounts(subject, signal),
   ]);
   return findings.flat();
 }
@@ -57,44 +57,70 @@ async function probeToken(
 ): Promise<Finding[]> {
   const { asset } = token;
   const title = `${network.name}: the token ${asset.symbol} at ${asset.address}`;
-  if (!(await hasCode(rpc, asset.address, signal))) return [error(`${title} does not exist`)];
+  if (!(await hasCode(rpc, asset.address, signal))) return [tokenError(`${title} does not exist`)];
   const [separator, decimals] = await Promise.all([
     readContract(rpc, asset.address, DOMAIN_SEPARATOR_CALL, signal),
     readContract(rpc, asset.address, DECIMALS_CALL, signal),
   ]);
   const findings: Finding[] = [];
   if (separator === undefined) {
-    findings.push(error(`${title} has no DOMAIN_SEPARATOR(), so it is no EIP-3009 token`));
+    findings.push(tokenError(`${title} has no DOMAIN_SEPARATOR(), so it is no EIP-3009 token`));
   } else if (separator !== Buffer.from(token.domainSeparator).toString("hex")) {
     const { name, version } = asset.eip712;
     findings.push(
-      error(
+      tokenError(
         `${title} has another EIP-712 domain than name ${quote(name)}, version ${quote(version)}`,
       ),
     );
   }
   const actual = decimals === undefined ? undefined : readWord(decimals, 0);
   if (actual !== BigInt(asset.decimals)) {
-    findings.push(error(`${title} has ${actual ?? "no"} decimals, not ${asset.decimals}`));
+    findings.push(tokenError(`${title} has ${actual ?? "no"} decimals, not ${asset.decimals}`));
   }
   return findings;
+}
+
+/** One that cannot pay is an error where no other one can. */
+async function probeAccounts(
+  subject: EvmProbeSubject,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { accounts } = subject;
+  const probed = await Promise.all(
+    accounts.map((account) => probeAccount(subject, account, signal)),
+  );
+  const isOneAble = probed.some(({ isAble }) => isAble);
+  return probed.flatMap(({ isAble, message }): readonly Finding[] => {
+    if (message === undefined) return [];
+    return isAble || isOneAble ? [{ level: "warning", message }] : [ourError("wallet", message)];
+  });
+}
+
+interface ProbedAccount {
+  /** Whether it can pay for one settlement, at the fees that would be signed. */
+  readonly isAble: boolean;
+  /** Undefined where there is nothing to say. */
+  readonly message?: string;
 }
 
 async function probeAccount(
   { network, rpc, fees, gasLimit }: EvmProbeSubject,
   account: string,
   signal: AbortSignal,
-): Promise<Finding[]> {
+): Promise<ProbedAccount> {
   const balance = await read(rpc, "eth_getBalance", [account, "latest"], signal);
   const { symbol, decimals } = network.nativeCurrency;
   const title = `${network.name}: ${account} holds ${formatAmount(balance, decimals)} ${symbol}`;
-  if (balance === 0n) {
-    return [ourError(`${title} and cannot pay network fees; send it a little ${symbol}`)];
-  }
-  const perSettlement = gasLimit * (await fees.price(rpc, signal));
-  if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return [];
+  const unable = `${title} and cannot pay network fees; send it a little ${symbol}`;
+  if (balance === 0n) return { isAble: false, message: unable };
+  const price = await fees.price(rpc, signal);
+  // Above our cap nothing is signed at all, whatever the account has.
+  const most = await fees.read(rpc, signal).then(feeCap, () => price);
+  if (balance < gasLimit * most) return { isAble: false, message: unable };
+  const perSettlement = gasLimit * price;
+  if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return { isAble: true };
   const left = balance / perSettlement;
-  return [{ level: "warning", message: `${title}, enough for about ${left} settlements` }];
+  return { isAble: true, message: `${title}, enough for about ${left} settlements` };
 }
 
 /** The pending block has the time at which the next transaction would run; an idle chain's last has not. */
@@ -111,7 +137,7 @@ async function probeClock(
   if (Math.abs(skew) <= MAX_CLOCK_SKEW_SECONDS) return [];
   const direction = skew > 0 ? "behind" : "ahead of";
   const message = `clock skew: our clock is ${Math.abs(skew)} s ${direction} the chain's`;
-  return [ourError(`${network.name}: ${message}`)];
+  return [ourError("clock", `${network.name}: ${message}`)];
 }
 
 async function blockTime(
@@ -173,9 +199,13 @@ export function error(message: string): Finding {
   return { level: "error", message };
 }
 
+function tokenError(message: string): Finding {
+  return { ...error(message), about: "token" };
+}
+
 /** The chain is the right one all the same. */
-function ourError(message: string): Finding {
-  return { level: "error", message, isChainRight: true };
+function ourError(about: "wallet" | "clock", message: string): Finding {
+  return { ...error(message), isChainRight: true, about };
 }
 
 function quote(text: string): string {

@@ -38,6 +38,7 @@ export interface EndpointsOptions {
   readonly time: Pick<Time, "now">;
   readonly observer?: RpcObserver | undefined;
   readonly onHealth?: HealthObserver | undefined;
+  readonly onDoubt?: (() => void) | undefined;
 }
 
 export interface SolanaEndpoints {
@@ -48,7 +49,7 @@ export interface SolanaEndpoints {
 
 /** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
 export function openEndpoints(options: EndpointsOptions): SolanaEndpoints {
-  const { network, rpcUrls, time, observer, onHealth } = options;
+  const { network, rpcUrls, time, observer, onHealth, onDoubt } = options;
   if (rpcUrls.length === 0) throw new TypeError(`${network.name} needs an RPC endpoint`);
   const limits = rpcUrls.length > 1 ? { timeoutMs: SHARED_TIMEOUT_MS } : {};
   const opened = rpcUrls.map((url) => ({ url, rpc: openRpc(url, { observer, ...limits }) }));
@@ -60,6 +61,7 @@ export function openEndpoints(options: EndpointsOptions): SolanaEndpoints {
     isAboutTheCall,
     clock: () => Math.floor(time.now() / 1000),
     onHealth,
+    onDoubt,
   });
   return { endpoints, urls: new Map(opened.map(({ url, rpc }) => [rpc, url])) };
 }

@@ -11,12 +11,15 @@ import type {
   Confirmation,
   Follower,
   Look,
+  Finding,
   Observer,
+  Probed,
   Question,
   SignedTransaction,
   Standing,
   Submission,
 } from "../mechanism.ts";
+import { probeEndpoints } from "../endpoint-findings.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
 import type { RpcObserver } from "../rpc.ts";
 import type { BlockhashHint } from "../../x402/version-2.ts";
@@ -39,6 +42,7 @@ export interface SolanaChainOptions {
   readonly time: Time;
   readonly observer?: RpcObserver | undefined;
   readonly onHealth?: HealthObserver | undefined;
+  readonly onDoubt?: (() => void) | undefined;
   /** For the log; no secrets. */
   readonly onTrouble?: ((message: string) => void) | undefined;
 }
@@ -46,7 +50,7 @@ export interface SolanaChainOptions {
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createSolanaObserver(
   options: SolanaChainOptions,
-): Observer<SolanaAuthorization> & Follower<SolanaAuthorization> {
+): Observer<SolanaAuthorization> & Follower<SolanaAuthorization> & Probed {
   return new SolanaObserver(options);
 }
 
@@ -70,7 +74,7 @@ const ACCOUNT_RULES: AccountRules = {
 
 /** What needs no key; a mechanism settles as well. */
 export class SolanaObserver
-  implements Observer<SolanaAuthorization>, Follower<SolanaAuthorization>
+  implements Observer<SolanaAuthorization>, Follower<SolanaAuthorization>, Probed
 {
   readonly rules = ACCOUNT_RULES;
   readonly network: SolanaNetwork["name"];
@@ -122,6 +126,10 @@ export class SolanaObserver
 
   look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
     return this.tracker.look(submission, signal);
+  }
+
+  probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    return probeEndpoints(this.endpoints, signal);
   }
 
   async close(): Promise<void> {

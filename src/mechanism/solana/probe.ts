@@ -82,7 +82,7 @@ function probeAccounts(subject: ProbeSubject, found: Accounts): Finding[] {
   return accounts.flatMap((account): Finding[] => {
     const message = describeAccount(subject, account, found.get(account));
     if (message === undefined) return [];
-    return [isOneAble ? { level: "warning", message } : error(message)];
+    return [isOneAble ? { level: "warning", message } : error("wallet", message)];
   });
 }
 
@@ -131,20 +131,22 @@ function probeAsset(subject: ProbeSubject, asset: SolanaAsset, found: Accounts):
   const { network, payTo, foundProgram } = subject;
   const title = `${network.name}: the token ${asset.symbol} at ${asset.address}`;
   const account = found.get(asset.address);
-  if (account === undefined) return [error(`${title} does not exist`)];
+  if (account === undefined) return [error("token", `${title} does not exist`)];
   if (account.data.length >= MAX_BYTES) {
-    return [error(`${title} cannot be accepted: its account has ${MAX_BYTES} bytes or more`)];
+    return [
+      error("token", `${title} cannot be accepted: its account has ${MAX_BYTES} bytes or more`),
+    ];
   }
   const mint = readMint(account);
-  if (!mint.ok) return [error(`${title} cannot be accepted: ${mint.error}`)];
+  if (!mint.ok) return [error("token", `${title} cannot be accepted: ${mint.error}`)];
   const { decimals, program } = mint.value;
   if (asset.tokenProgram !== null && asset.tokenProgram !== program) {
-    return [error(`${title} belongs to ${program}, not to ${asset.tokenProgram}`)];
+    return [error("token", `${title} belongs to ${program}, not to ${asset.tokenProgram}`)];
   }
   foundProgram(asset.address, program);
   const findings: Finding[] = [];
   if (decimals !== asset.decimals) {
-    findings.push(error(`${title} has ${decimals} decimals, not ${asset.decimals}`));
+    findings.push(error("token", `${title} has ${decimals} decimals, not ${asset.decimals}`));
   }
   for (const payee of payTo ?? []) {
     const message = describePayee({ network, asset, program, payee }, found);
@@ -196,6 +198,6 @@ function probeWallet({ network }: ProbeSubject, payee: string, found: Accounts):
 }
 
 /** Whatever is wrong here, the cluster has shown that it is the right one. */
-function error(message: string): Finding {
-  return { level: "error", message, isChainRight: true };
+function error(about: "wallet" | "token", message: string): Finding {
+  return { level: "error", message, isChainRight: true, about };
 }

@@ -288,7 +288,7 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
     return this.endpoints.run((rpc) => readHeadTime(rpc, signal), signal);
   }
 
-  async probe(signal: AbortSignal): Promise<readonly Finding[]> {
+  override async probe(signal: AbortSignal): Promise<readonly Finding[]> {
     const { endpoints } = this;
     const identified = await endpoints.identifyAll(signal);
     if (!identified.some(({ kind }) => kind === "right")) return describeWrong(identified);

@@ -16,11 +16,12 @@ import { memberOf } from "../../x402/json.ts";
 import { isContained, mismatchOf, type RequirementsV2 } from "../../x402/version-2.ts";
 import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
-import { feePayerOf, type FeePayers } from "./offers.ts";
+import { feePayerOf, type FeePayers, type NetworkStates } from "./offers.ts";
 
 export interface Choosing {
   readonly facilitator: Pick<Facilitator, "read" | "precheck">;
   readonly feePayers: Pick<FeePayers, "isKnown">;
+  readonly networks: Pick<NetworkStates, "of">;
 }
 
 /**
@@ -48,7 +49,9 @@ export function choose(
     findNetwork(payment.network)?.kind === "solana"
       ? solanaCandidates(payment, offers, choosing)
       : ok(inOrder(offers, (offer) => fits(payment, offer)));
-  return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
+  const chosen = candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
+  const isClosed = chosen.ok && choosing.networks.of(payment.network) === "closed";
+  return isClosed ? refuse("unexpected_verify_error", notTakenNow([payment.network])) : chosen;
 }
 
 /**
@@ -151,6 +154,12 @@ function fitsTransfer({ message }: SolanaTransaction, offer: PaymentRequirements
   transfer.writeBigUInt64LE(amount, 1);
   const signed = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
   return signed.includes(Buffer.from(mint)) && signed.includes(transfer);
+}
+
+/** For buyers who have signed for one of these networks, or who could pay on no other one. */
+export function notTakenNow(networks: readonly string[]): string {
+  const places = networks.join(" and ");
+  return `payments on ${places} are not taken at the moment, and nothing was charged; try again later`;
 }
 
 /** For buyers, who can only wait. */

@@ -47,6 +47,21 @@ export const NO_FEE_PAYERS: FeePayers = {
   isKnown: () => false,
 };
 
+/**
+ * Whether payments on a network are taken now. `unsteady`: they are, and either they may not be in a moment, or they were
+ * not a short while ago: whoever can pay elsewhere is asked to do that.
+ */
+export type NetworkState = "open" | "unsteady" | "closed";
+
+export interface NetworkStates {
+  /** Another number as soon as an answer of `of` is another one. */
+  readonly revision: number;
+  of(network: string): NetworkState;
+}
+
+/** Where nothing is known of them. */
+export const ALL_OPEN: NetworkStates = { revision: 0, of: () => "open" };
+
 /** Why a payment is asked for: a sentence, in the words of either version. */
 export interface Said {
   readonly error: string;
@@ -65,6 +80,8 @@ export interface QuoteTerms {
   readonly memo?: string | null;
   /** Version 2: what is told of the chain on Solana. Default: nothing. */
   readonly blockhashes?: Pick<BlockhashHints, "of"> | undefined;
+  /** What of it is asked for, and in which order. Default: all of it, in the order of the offers. */
+  readonly networks?: NetworkStates | undefined;
 }
 
 /**
@@ -122,6 +139,7 @@ const NO_HINTS: readonly Hint[] = [];
 
 export class Offers {
   readonly #feePayers: FeePayers;
+  readonly #networks: NetworkStates;
   readonly #offers: readonly Offer[];
   readonly #terms: QuoteTerms;
   readonly #isOnSolana: boolean;
@@ -143,9 +161,15 @@ export class Offers {
     this.#isOnSolana = offers.some(needsFeePayer);
     this.#memo = terms.memo ? { memo: terms.memo } : undefined;
     this.#feePayers = this.#isOnSolana ? feePayers : NO_FEE_PAYERS;
+    this.#networks = terms.networks ?? ALL_OPEN;
   }
 
-  /** Networks that are left out, since nobody is known who pays the network fee there. */
+  /** Whether no payments on that network are taken now. */
+  isClosed(network: string): boolean {
+    return this.#networks.of(network) === "closed";
+  }
+
+  /** Networks that are left out: they are closed, or nobody is known who pays the network fee there. */
   get missing(): readonly string[] {
     const { all, offered } = this.#current();
     return all.filter((offer) => !offered.includes(offer)).map(({ network }) => network);
@@ -224,8 +248,11 @@ export class Offers {
   }
 
   #current(): Prepared {
-    if (this.#prepared?.revision !== this.#feePayers.revision) {
-      this.#prepared = prepare(this.#offers, this.#feePayers);
+    // Neither ever becomes less.
+    const revision = this.#feePayers.revision + this.#networks.revision;
+    if (this.#prepared?.revision !== revision) {
+      const { all, offered, accepts } = prepare(this.#offers, this.#feePayers, this.#networks);
+      this.#prepared = { revision, all, offered, accepts };
     }
     return this.#prepared;
   }
@@ -263,17 +290,22 @@ export class Offers {
   }
 }
 
-function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
-  // Read first: what changes from here on is prepared again.
-  const { revision } = feePayers;
+function prepare(
+  offers: readonly Offer[],
+  feePayers: FeePayers,
+  networks: NetworkStates,
+): Omit<Prepared, "revision"> {
   const all = offers.map((offer) => {
     if (!needsFeePayer(offer)) return offer;
     const feePayer = feePayers.offered(offer.network);
     return feePayer === undefined ? offer : { ...offer, extra: { ...offer.extra, feePayer } };
   });
-  const offered = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
+  const payable = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
+  const inState = (state: NetworkState): readonly Offer[] =>
+    payable.filter(({ network }) => networks.of(network) === state);
+  const offered = [...inState("open"), ...inState("unsteady")];
   const json = JSON.stringify(offered.map((offer) => withResource(offer, PLACEHOLDER)));
-  return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)) };
+  return { all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)) };
 }
 
 /** As much as may be said, the most first; all but the URL and the error. */

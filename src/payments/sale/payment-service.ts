@@ -23,7 +23,7 @@ import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Begun, Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
 import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
-import { NO_FEE_PAYERS } from "./offers.ts";
+import { ALL_OPEN, NO_FEE_PAYERS } from "./offers.ts";
 import { Proofs } from "./proofs.ts";
 import { Settlement } from "./sale-settlement.ts";
 
@@ -88,6 +88,8 @@ export interface PaymentServiceOptions {
   readonly facilitator: Facilitator;
   /** Default: nobody, as where nothing is sold on Solana. */
   readonly feePayers?: Choosing["feePayers"];
+  /** Default: all are open. */
+  readonly networks?: Choosing["networks"];
   readonly redemptions: Redemptions;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
@@ -104,11 +106,12 @@ export class LocalPaymentService implements PaymentService {
   readonly #proofs: Proofs;
 
   constructor(options: PaymentServiceOptions) {
-    const { facilitator, feePayers = NO_FEE_PAYERS, redemptions, proofs = new Proofs() } = options;
+    const { facilitator, redemptions, proofs = new Proofs() } = options;
+    const { feePayers = NO_FEE_PAYERS, networks = ALL_OPEN } = options;
     this.#proofs = proofs;
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
-    this.#choosing = { facilitator, feePayers };
+    this.#choosing = { facilitator, feePayers, networks };
   }
 
   async identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed">> {

@@ -46,12 +46,11 @@ export function startCoinslot(
   });
 }
 
-/** A gateway with 98 priced routes and two free ones; metrics on, logging as by default. */
-export function gatewayConfig(
-  folder: string,
-  backend: string,
-  facilitator = "http://127.0.0.1:9",
-): string {
+/**
+ * A gateway with 98 priced routes and two free ones; metrics on, logging as by default. Where the facilitator is gone it
+ * asks for no payment.
+ */
+export function gatewayConfig(folder: string, backend: string, facilitator: string): string {
   return `
 listen: 127.0.0.1:0
 publicUrl: http://localhost:8402

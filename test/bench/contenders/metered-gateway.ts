@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { PublicSide } from "../../../src/app/public-side.ts";
 import { Publications } from "../../../src/publishing/publishing.ts";
 import { parseConfig } from "../../../src/config/config.ts";
-import { NO_FEE_PAYERS } from "../../../src/payments/sale/offers.ts";
+import { ALL_OPEN, NO_FEE_PAYERS } from "../../../src/payments/sale/offers.ts";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
 import { MetricRegistry } from "../../../src/telemetry/metric-registry.ts";
 import { Metrics, type RouteMeter } from "../../../src/telemetry/metrics.ts";
@@ -74,6 +74,7 @@ const front = new PublicSide({
     SETTLEMENT_MS,
   ),
   feePayers: NO_FEE_PAYERS,
+  networks: ALL_OPEN,
   publish: new Publications(config, { changes: new Map(), feePayers: NO_FEE_PAYERS }).publish,
   fronts: 1,
 });

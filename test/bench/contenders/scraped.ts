@@ -51,6 +51,6 @@ async function all(): Promise<MetricsSnapshot> {
   return aggregateMetrics([{ worker: "0", metrics: own, isLeaving: false }, ...told], ended);
 }
 
-const readiness = async (): Promise<readonly string[]> => [];
+const readiness = async () => ({ isReady: true, said: [] });
 const read = workers === 0 ? {} : { metrics: all };
 serve(createServer(createAdminHandler({ telemetry: { logger, metrics }, readiness, ...read })));

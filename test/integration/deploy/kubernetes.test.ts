@@ -228,7 +228,9 @@ describe("the gateway", () => {
       metrics: new Metrics("test"),
       logger: createLogger({ level: "silent", format: "json" }),
     };
-    const server = createServer(createAdminHandler({ telemetry, readiness: async () => [] }));
+    const server = createServer(
+      createAdminHandler({ telemetry, readiness: async () => ({ isReady: true, said: [] }) }),
+    );
     const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
     try {
       const probes = ["startupProbe", "livenessProbe", "readinessProbe"].map((name) =>

@@ -7,6 +7,7 @@ import {
   expect,
   onTestFinished,
   test,
+  vi,
 } from "vitest";
 import { NetworkGate } from "../../../src/payments/settlement/network-gate.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
@@ -22,6 +23,7 @@ import { freshAccount } from "../../support/payer.ts";
 import { startRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
 import { newPayment, openStage, patience } from "./stage.ts";
 
+const FIRST_RETRY_MS = 250;
 const RETRY_MS = 5_000;
 const RECHECK_MS = 30_000;
 
@@ -55,16 +57,22 @@ function listening() {
   return { telemetry: { logger, metrics: new Metrics("test") }, lines, said };
 }
 
-async function mechanism(rpcUrl: string, name: NetworkName = "base-sepolia"): Promise<Mechanism> {
+async function mechanism(
+  rpcUrl: string,
+  name: NetworkName = "base-sepolia",
+  onDoubt?: () => void,
+  accounts = 1,
+): Promise<Mechanism> {
   const network = networkOf(name);
   if (network.kind !== "evm") throw new Error("an EVM network");
-  const signer = freshAccount();
-  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const signers = Array.from({ length: accounts }, freshAccount);
+  for (const { address } of signers) await chain.fund(address, 0n, 10n ** 18n);
   const opened = createEvmMechanism({
     network,
     assets: [network.asset],
     rpcUrls: [rpcUrl],
-    keys: [signer.privateKey],
+    keys: signers.map(({ privateKey }) => privateKey),
+    onDoubt,
     clock: () => Math.floor(Date.now() / 1000),
     allowPayTo: "any",
   });
@@ -85,9 +93,15 @@ function openGate(
 describe("a network", () => {
   test("is closed until its checks have passed", async () => {
     const gate = openGate([await mechanism(proxy.url)]);
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
+    expect([gate.isOpen("base-sepolia"), gate.closedReason("base-sepolia")]).toEqual([
+      false,
+      "rpc",
+    ]);
     expect(await gate.probe()).toEqual([{ network: "base-sepolia", state: "open", findings: [] }]);
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, []]);
+    expect([gate.isOpen("base-sepolia"), gate.closedReason("base-sepolia")]).toEqual([
+      true,
+      undefined,
+    ]);
     expect([gate.isOpen("base"), gate.isOpen("")]).toEqual([false, false]);
   });
 
@@ -100,24 +114,72 @@ describe("a network", () => {
     const error = heard.said('"level":"error"');
     await time.advance(RECHECK_MS);
     await error;
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
+    expect([gate.isOpen("base-sepolia"), gate.closedReason("base-sepolia")]).toEqual([
+      false,
+      "chain",
+    ]);
     other.lift();
     const ready = heard.said("network is ready");
     await time.advance(RETRY_MS);
     await ready;
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, []]);
+    expect([gate.isOpen("base-sepolia"), gate.closedReason("base-sepolia")]).toEqual([
+      true,
+      undefined,
+    ]);
   });
 
-  test("that goes away stays proven, and makes the process unready until it is back", async () => {
+  test("that goes away stays proven, is doubted by one look and closed by two, each change told once", async () => {
     const time = new ManualTime();
     const heard = listening();
     const gate = openGate([await mechanism(proxy.url)], time, heard);
     await gate.probe();
     await proxy.down();
-    const away = heard.said("cannot be checked");
     await time.advance(RECHECK_MS);
+    await vi.waitUntil(() => gate.isDoubted("base-sepolia"));
+    expect(gate.closedReason("base-sepolia")).toBeUndefined();
+    const away = heard.said("cannot be checked");
+    await time.advance(FIRST_RETRY_MS);
     await away;
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, ["base-sepolia"]]);
+    expect(gate.isOpen("base-sepolia")).toBe(true);
+    expect([gate.closedReason("base-sepolia"), gate.isDoubted("base-sepolia")]).toEqual([
+      "rpc",
+      false,
+    ]);
+    for (let looks = 0; looks < 4; looks += 1) await time.advance(RETRY_MS);
+    await proxy.up();
+    const ready = heard.said("network is ready");
+    await time.advance(RETRY_MS);
+    await ready;
+    expect(gate.closedReason("base-sepolia")).toBeUndefined();
+    expect(heard.lines.filter((line) => line.includes("network is closed"))).toHaveLength(1);
+  });
+
+  test("is looked at soon when something fails there, and not more often than once a second", async () => {
+    const time = new ManualTime();
+    const opened = await mechanism(proxy.url);
+    const gate = openGate([opened], time);
+    await gate.probe();
+    const asked = proxy.count("eth_chainId");
+    for (let times = 0; times < 100; times += 1) gate.doubt("base-sepolia");
+    expect(gate.isDoubted("base-sepolia")).toBe(true);
+    await time.advance(999);
+    expect(proxy.count("eth_chainId")).toBe(asked);
+    await time.advance(1);
+    await vi.waitUntil(() => !gate.isDoubted("base-sepolia"));
+    expect(proxy.count("eth_chainId")).toBe(asked + 1);
+  });
+
+  test("hears of what fails from the endpoints, and of nobody who gave up early", async () => {
+    let doubts = 0;
+    const onDoubt = (): void => void (doubts += 1);
+    const opened = await mechanism(proxy.url, "base-sepolia", onDoubt);
+    const [account = ""] = opened.accounts;
+    await opened.balance(account, patience());
+    await expect(opened.balance(account, AbortSignal.abort())).rejects.toThrow();
+    expect(doubts).toBe(0);
+    await proxy.down();
+    await expect(opened.balance(account, patience())).rejects.toThrow();
+    expect(doubts).toBe(1);
   });
 
   test("whose account is empty signs nothing, and its chain is believed all the same", async () => {
@@ -126,6 +188,29 @@ describe("a network", () => {
     const [probe] = await gate.probe();
     expect(probe).toMatchObject({ state: "wrong" });
     expect([gate.isOpen("base-sepolia"), gate.isTrusted("base-sepolia")]).toEqual([false, true]);
+    expect(gate.closedReason("base-sepolia")).toBe("wallet");
+  });
+
+  test("whose account could pay for less than one settlement is closed like an empty one", async () => {
+    proxy.inject({ method: "eth_getBalance", result: "0x1" });
+    const gate = openGate([await mechanism(proxy.url)]);
+    const [probe] = await gate.probe();
+    expect(probe?.findings).toMatchObject([
+      { level: "error", message: expect.stringContaining("cannot pay network fees") },
+    ]);
+    expect(gate.closedReason("base-sepolia")).toBe("wallet");
+  });
+
+  test("of whose accounts one is empty is open, and says so", async () => {
+    const opened = await mechanism(proxy.url, "base-sepolia", undefined, 2);
+    const [empty = ""] = opened.accounts;
+    const isOf = ({ params }: { readonly params: readonly unknown[] }): boolean =>
+      String(params[0]).toLowerCase() === empty.toLowerCase();
+    proxy.inject({ method: "eth_getBalance", when: isOf, result: "0x0" });
+    const gate = openGate([opened]);
+    const [probe] = await gate.probe();
+    expect(probe).toMatchObject({ state: "open", findings: [{ level: "warning" }] });
+    expect(gate.closedReason("base-sepolia")).toBeUndefined();
   });
 
   test("behind the URL of another chain is wrong", async () => {
@@ -134,7 +219,10 @@ describe("a network", () => {
     const [probe] = await gate.probe();
     expect(probe).toMatchObject({ network: "base-sepolia", state: "wrong" });
     expect(probe?.findings.filter(({ level }) => level === "error").length).toBeGreaterThan(0);
-    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
+    expect([gate.isOpen("base-sepolia"), gate.closedReason("base-sepolia")]).toEqual([
+      false,
+      "chain",
+    ]);
     expect(gate.isTrusted("base-sepolia")).toBe(false);
   });
 
@@ -149,9 +237,7 @@ describe("a network", () => {
       { level: "warning", message: expect.stringContaining("base-sepolia cannot be checked") },
     ]);
     // Still down at the first try, up at the second.
-    const stillDown = said("cannot be checked");
     await time.advance(RETRY_MS);
-    await stillDown;
     await proxy.up();
     const ready = said("network is ready");
     await time.advance(RETRY_MS);
@@ -170,7 +256,7 @@ describe("a network", () => {
     const error = heard.said('"level":"error"');
     await time.advance(RETRY_MS);
     await error;
-    expect(gate.closed()).toEqual(["base-sepolia"]);
+    expect(gate.closedReason("base-sepolia")).toBe("chain");
   });
 
   test("is tried no more after the gate is closed", async () => {
@@ -179,10 +265,10 @@ describe("a network", () => {
     const held = proxy.inject({ hold: true });
     const probing = gate.probe();
     await held.hit();
-    gate.close();
+    await gate.close();
     expect(await probing).toMatchObject([{ state: "unreachable" }]);
     await time.advance(RETRY_MS);
-    expect(gate.closed()).toEqual(["base-sepolia"]);
+    expect(gate.closedReason("base-sepolia")).toBe("rpc");
   });
 
   test("does not keep another one from opening", async () => {
@@ -192,7 +278,10 @@ describe("a network", () => {
       { network: "base", state: "unreachable" },
       { network: "base-sepolia", state: "open" },
     ]);
-    expect(gate.closed()).toEqual(["base"]);
+    expect([gate.closedReason("base"), gate.closedReason("base-sepolia")]).toEqual([
+      "rpc",
+      undefined,
+    ]);
   });
 });
 

@@ -7,16 +7,17 @@ import { start } from "../../../src/app.ts";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { AUTHORITY, BACKEND_CERTIFICATE, BACKEND_KEY } from "../../support/upstream-tls.ts";
 import { Target } from "./backend-stage.ts";
+import { startIdleFacilitator } from "../../support/scripted-facilitator.ts";
 import { send } from "./stage.ts";
 
 const FOLDER = join(tmpdir(), `coinslot-test-${randomUUID()}`);
 
-const config = (origins: readonly string[]): string => `
+const config = (origins: readonly string[], facilitatorUrl: string): string => `
 listen: 127.0.0.1:0
 publicUrl: http://shop.example
 payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 accept: [base-sepolia]
-facilitator: http://127.0.0.1:9
+facilitator: ${facilitatorUrl}
 unmatched: deny
 store: sqlite:${join(FOLDER, "ledger.db")}
 logging: { level: silent }
@@ -49,7 +50,9 @@ afterAll(() => rm(FOLDER, { recursive: true, force: true }));
 
 test("a file with every part of an upstream becomes a gateway that does all of it", async () => {
   const targets = [await backend("a"), await backend("b")];
-  const parsed = parseConfig(config(targets.map(({ origin }) => origin)), {
+  await using facilitator = await startIdleFacilitator();
+  const origins = targets.map(({ origin }) => origin);
+  const parsed = parseConfig(config(origins, facilitator.url), {
     file: "test.yaml",
     env: { KEY: "secret" },
     readFile: (path) => {

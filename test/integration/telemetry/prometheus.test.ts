@@ -98,7 +98,9 @@ routes:
     );
     await served.untilReady();
     prometheus = closing.use(
-      await startPrometheus(await freePort(), new URL(served.adminUrl).host),
+      await startPrometheus(await freePort(), new URL(served.adminUrl).host, [
+        "CoinslotNetworkClosed",
+      ]),
     );
     // It begins a few seconds after its start; what was counted before would look like no change.
     await vi.waitUntil(isScraped, { timeout: 60_000, interval: 100 });
@@ -175,6 +177,41 @@ routes:
     }
   });
 
+  test("fires while a network is closed, says why, and clears when it opens by itself", async () => {
+    const firing = async (): Promise<readonly string[]> => {
+      const { alerts } = Object(await prometheus.ask("alerts"));
+      return alerts
+        .filter(({ state }: { readonly state: string }) => state === "firing")
+        .map(({ labels, annotations }: Record<string, Record<string, string>>) => [
+          labels?.["alertname"],
+          annotations?.["summary"],
+        ]);
+    };
+    const said =
+      "payments on base-sepolia are not taken (wallet); what is sold on other networks goes on";
+    expect(await firing()).not.toContainEqual(["CoinslotNetworkClosed", said]);
+    const buyer = await richBuyer(chain);
+    await chain.fund(signer.address, 0n, 0n);
+    // Whoever pays now is what it is noticed by, and is served when it is over: told to come again, or kept waiting.
+    const header = await sign(buyer, `${served.url}/weather`);
+    const paying = present(`${served.url}/weather`, header);
+    await expect
+      .poll(firing, { timeout: 20_000, interval: 500 })
+      .toContainEqual(["CoinslotNetworkClosed", said]);
+    const ready = await fetch(`${served.adminUrl}/readyz`);
+    expect([ready.status, await ready.text()]).toEqual([
+      200,
+      "ready\n- base-sepolia: closed (wallet)\n- solana-devnet: open\n- avalanche-fuji: open\n",
+    ]);
+    await chain.fund(signer.address, 0n, 10n ** 18n);
+    await expect
+      .poll(firing, { timeout: 30_000, interval: 500 })
+      .not.toContainEqual(["CoinslotNetworkClosed", said]);
+    await paying;
+    const again = async () => (await present(`${served.url}/weather`, header)).status;
+    await expect.poll(again, { timeout: 20_000, interval: 500 }).toBe(200);
+  });
+
   test("has nothing to say against the names and types, in either number of processes", async () => {
     const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
     expect(metrics).toContain('process_cpu_seconds_total{worker="2"}');
@@ -189,6 +226,7 @@ facilitator: http://127.0.0.1:9
 unmatched: deny
 routes:
   GET /weather: $0.01
+  GET /health: free
 `,
       {},
     );

@@ -14,6 +14,7 @@ facilitator: http://127.0.0.1:9
 unmatched: deny
 routes:
   GET /weather: $0.01
+  GET /health: free
 `;
 
 test("a refused configuration is a 0 until one is taken, and the time is that of the one in use", async () => {

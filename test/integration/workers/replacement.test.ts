@@ -1,8 +1,12 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeFile } from "node:fs/promises";
+import {
+  startIdleFacilitator,
+  type ScriptedFacilitator,
+} from "../../support/scripted-facilitator.ts";
 import { runCoinslot, Site, type Served } from "../../support/serve.ts";
 import {
   bothWorkersOf,
@@ -18,12 +22,18 @@ import {
 // Each of them starts and ends several processes.
 vi.setConfig({ testTimeout: 120_000 });
 
+let facilitator: ScriptedFacilitator;
+beforeAll(async () => {
+  facilitator = await startIdleFacilitator();
+});
+afterAll(() => facilitator.close());
+
 function yaml(backend: { readonly url: string }, delay = "0s"): string {
   return `
 upstream: ${backend.url}
 payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 accept: [base-sepolia]
-facilitator: http://127.0.0.1:1
+facilitator: ${facilitator.url}
 unmatched: deny
 workers: 2
 shutdown: { within: 10s, delay: ${delay} }

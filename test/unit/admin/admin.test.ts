@@ -1,12 +1,14 @@
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createAdminHandler, type ReadinessCheck } from "../../../src/admin/admin.ts";
+import { createAdminHandler, type Readiness } from "../../../src/admin/admin.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { readScrape } from "../telemetry/scrape.ts";
 
-async function stage(readiness: ReadinessCheck = async () => []) {
+const READY: Readiness = { isReady: true, said: [] };
+
+async function stage(readiness: () => Promise<Readiness> = async () => READY) {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const logger = createLogger({ level: "info", format: "json", destination });
@@ -59,7 +61,7 @@ describe("/metrics", () => {
 
 describe("/livez", () => {
   test("is alive whether or not the process is ready", async () => {
-    const { ask } = await stage(async () => ["starting"]);
+    const { ask } = await stage(async () => ({ isReady: false, said: ["starting"] }));
     expect(await ask("/livez")).toMatchObject({ status: 200, headers: plain, text: "alive\n" });
   });
 });
@@ -71,15 +73,21 @@ describe("/readyz", () => {
   });
 
   test("is 503 with every reason, and asks anew each time", async () => {
-    let reasons = ["base: RPC checks have not passed", "the ledger cannot be written"];
-    const { ask } = await stage(async () => reasons);
+    let found: Readiness = {
+      isReady: false,
+      said: ["nothing can be served", "base: closed (rpc)"],
+    };
+    const { ask } = await stage(async () => found);
     expect(await ask("/readyz")).toMatchObject({
       status: 503,
       headers: plain,
-      text: "not ready\n- base: RPC checks have not passed\n- the ledger cannot be written\n",
+      text: "not ready\n- nothing can be served\n- base: closed (rpc)\n",
     });
-    reasons = [];
-    expect(await ask("/readyz")).toMatchObject({ status: 200 });
+    found = { isReady: true, said: ["base: closed (rpc)", "polygon: open"] };
+    expect(await ask("/readyz")).toMatchObject({
+      status: 200,
+      text: "ready\n- base: closed (rpc)\n- polygon: open\n",
+    });
   });
 
   test("is 500 when that cannot be found out, and the reason is in the log only", async () => {

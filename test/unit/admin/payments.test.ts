@@ -47,7 +47,12 @@ async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Sta
     metrics: new Metrics("test"),
   };
   const server = createServer(
-    createAdminHandler({ telemetry, readiness: async () => [], payments, hosts: [host] }),
+    createAdminHandler({
+      telemetry,
+      readiness: async () => ({ isReady: true, said: [] }),
+      payments,
+      hosts: [host],
+    }),
   );
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
   onTestFinished(() => drain(server, AbortSignal.abort()));

@@ -11,3 +11,17 @@ test.each([
   expect(at.queries).toEqual([`${form}: query=a&limit=5`]);
   expect(await ask(await stage({ bearer: "secret" }), path)).toMatchObject({ status: 401 });
 });
+
+test("GET /supported tells kinds on closed networks all the same, and which those are", async () => {
+  let closed = "base";
+  const kinds = [
+    { x402Version: 1, scheme: "exact", network: "base-sepolia" },
+    { x402Version: 2, scheme: "exact", network: "eip155:84532" },
+  ];
+  const facilitator = { supported: async () => ({ kinds }) };
+  const at = await stage({ facilitator, isClosed: (network) => network === closed });
+  expect((await ask(at, "/supported")).body).not.toHaveProperty("closed");
+  closed = "base-sepolia";
+  const told = { kinds, closed: ["base-sepolia"] };
+  expect(await ask(at, "/supported")).toMatchObject({ status: 200, body: told });
+});

@@ -32,7 +32,10 @@ export interface Stage {
 }
 
 export interface StageOptions extends Partial<
-  Pick<EndpointOptions, "addressOf" | "basePath" | "callers" | "catalogue" | "leastAmount">
+  Pick<
+    EndpointOptions,
+    "addressOf" | "basePath" | "callers" | "catalogue" | "isClosed" | "leastAmount"
+  >
 > {
   /** A token that callers need; default: as `callers` say, else none. */
   readonly bearer?: string;
@@ -84,6 +87,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     ...(options.addressOf === undefined ? {} : { addressOf: options.addressOf }),
     ...(options.leastAmount === undefined ? {} : { leastAmount: options.leastAmount }),
     ...(options.catalogue === undefined ? {} : { catalogue: options.catalogue }),
+    ...(options.isClosed === undefined ? {} : { isClosed: options.isClosed }),
     logger: createLogger({ level: "trace", format: "json", destination: { write } }),
   });
   const server = createServer(options.server ?? {}, endpoints.handle);

@@ -72,7 +72,13 @@ function used(): Metrics {
   metrics.networks.head("base", 1_700_000_000);
   metrics.networks.reverted("base", 300_000);
   metrics.networks.paused("base", "batches");
-  metrics.networks.observeOpen(() => new Map([["base", true]]));
+  metrics.networks.observeClosed(
+    () =>
+      new Map([
+        ["base", null],
+        ["polygon", "wallet"],
+      ]),
+  );
   const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
   target.count("answered");
   target.checked(true);

@@ -164,6 +164,19 @@ describe.each([1, 2] as const)("the paywall page that pays by version %i", (vers
 });
 
 describe("the paywall page", () => {
+  it("says that it is not for sale where nothing can be paid, and has nothing to run", () => {
+    const description = "<script>alert(1)</script>";
+    const { body, lines } = paywallPage(facts({ offers: [], description, ...SAID, host: "" }));
+    expect(body).toContain("<title>Not for sale at the moment</title>");
+    expect(body).toContain("cannot be paid for at the moment, and nothing was charged");
+    expect(body).toContain(`href="${SAID.support}"`);
+    expect(body).not.toMatch(/<script|Payment required/);
+    expect(lines).toContain("Content-Security-Policy");
+    // What only programs can pay with can be paid.
+    const others = [offerOn("solana")];
+    expect(paywallPage(facts({ offers: [], others })).body).toContain("Payment required");
+  });
+
   it.each([
     [offerOn("base", 10_000n), "$0.01", "0.01 USDC on Base"],
     [offerOn("base", 12_500_000n), "$12.50", "12.5 USDC on Base"],

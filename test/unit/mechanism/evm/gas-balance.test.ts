@@ -49,13 +49,28 @@ describe("a gas balance", () => {
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
   });
 
-  test("is read again after a few seconds, or when the clock was set back", async () => {
+  test("that was filled up a moment ago is read again at once, unless something of it is promised", async () => {
     const { chain, balance } = account("0x0");
     await expect(balance.reserve(1n)).rejects.toMatchObject(short);
     chain.wei = "0x64";
+    await balance.reserve(100n);
+    chain.wei = "0xc8";
+    await expect(balance.reserve(101n)).rejects.toMatchObject(short);
+    expect(chain.calls).toHaveLength(2);
+    chain.now += BALANCE_CACHE_SECONDS;
+    chain.wei = "0x64";
+    for (let times = 0; times < 3; times += 1) {
+      await expect(balance.reserve(1n)).rejects.toMatchObject(short);
+    }
+    expect(chain.calls).toHaveLength(3);
+  });
+
+  test("is read again after a few seconds, or when the clock was set back", async () => {
+    const { chain, balance } = account("0x64");
+    await balance.reserve(100n);
     chain.now += BALANCE_CACHE_SECONDS - 1;
     await expect(balance.reserve(1n)).rejects.toMatchObject(short);
-    chain.now += 1;
+    chain.now += BALANCE_CACHE_SECONDS + 1;
     await balance.reserve(100n);
     chain.now -= 50;
     await balance.reserve(100n);

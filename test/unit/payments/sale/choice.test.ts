@@ -3,7 +3,8 @@ import { extensionsOf } from "../../../../src/x402/bazaar.ts";
 import { PAYMENT_FLOW, requirementsV2 } from "../../../../src/x402/version-2.ts";
 import { Payment } from "../../../../src/payments/facilitator.ts";
 import { describe, expect, test } from "vitest";
-import { choose } from "../../../../src/payments/sale/choice.ts";
+import { choose, type Choosing } from "../../../../src/payments/sale/choice.ts";
+import { ALL_OPEN } from "../../../../src/payments/sale/offers.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../../../src/x402/x402.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import {
@@ -16,6 +17,7 @@ import {
   solanaPayment,
   solanaRequirements,
 } from "./solana-payment.ts";
+import { States } from "../../gateway/states.ts";
 import { Told } from "../../gateway/told.ts";
 
 type Judge = (request: FacilitatorRequest) => Refusal | undefined;
@@ -25,13 +27,17 @@ const { extra: _, ...bare } = solanaRequirements();
 function chosen(
   payment: PaymentPayload,
   accepts = [solanaRequirements()],
-  { judge = () => undefined, feePayers = told() }: { judge?: Judge; feePayers?: Told } = {},
+  {
+    judge = () => undefined,
+    feePayers = told(),
+    networks = ALL_OPEN,
+  }: { judge?: Judge; feePayers?: Told; networks?: Choosing["networks"] } = {},
 ) {
   const facilitator = {
     read: (request: FacilitatorRequest) => Payment.read(request),
     precheck: ({ request }: Payment) => judge(request),
   };
-  return choose({ payment, accepts }, { facilitator, feePayers });
+  return choose({ payment, accepts }, { facilitator, feePayers, networks });
 }
 
 const strict: Judge = ({ paymentRequirements: { asset, maxAmountRequired } }) => ({
@@ -201,10 +207,26 @@ test("an extension that is repeated as it was told is the same, whatever of it J
     precheck: () => undefined,
   };
   const accepted = requirementsV2(offer, PAYMENT_FLOW);
-  const choosing = { facilitator, feePayers: told() };
+  const choosing = { facilitator, feePayers: told(), networks: ALL_OPEN };
   expect(choose({ payment, accepted, accepts: [offer] }, choosing)).toMatchObject({ ok: true });
   extensions.bazaar.info.input.queryParams.max = 1;
   expect(choose({ payment, accepted, accepts: [offer] }, choosing)).toMatchObject({
     error: { code: "invalid_payload", detail: expect.stringContaining("extensions") },
   });
+});
+
+test("a payment on a closed network is not its buyer's fault, and what is wrong with it is told first", () => {
+  const networks = new States({ [NETWORK]: "closed" });
+  const payment = solanaPayment();
+  expect(chosen(payment, undefined, { networks })).toMatchObject({
+    error: {
+      code: "unexpected_verify_error",
+      detail: expect.stringContaining("not taken at the moment, and nothing was charged"),
+    },
+  });
+  expect(chosen(payment, undefined, { networks, judge: strict })).toMatchObject({
+    error: { code: "invalid_payload" },
+  });
+  networks.tell(NETWORK, "unsteady");
+  expect(chosen(payment, undefined, { networks }).ok).toBe(true);
 });

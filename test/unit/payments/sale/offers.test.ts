@@ -8,6 +8,7 @@ import {
 } from "../../../../src/x402/version-2.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import { FEE_PAYER, NETWORK, OTHER_FEE_PAYER, solanaRequirements } from "./solana-payment.ts";
+import { States } from "../../gateway/states.ts";
 import { Told } from "../../gateway/told.ts";
 
 const URL = "https://shop.example/weather?city=%22Rome%22";
@@ -50,6 +51,47 @@ describe("a 402 body", () => {
     expect(acceptsOf(offers)).toMatchObject([{ extra: { feePayer: FEE_PAYER } }]);
     feePayers.tell(NETWORK, OTHER_FEE_PAYER);
     expect(acceptsOf(offers)).toMatchObject([{ extra: { feePayer: OTHER_FEE_PAYER } }]);
+  });
+
+  test("leaves out networks that are closed, and has those that are unsteady behind the others, in both versions", () => {
+    const networks = new States();
+    const other = { ...evm, network: "base" };
+    const offers = new Offers([evm, other, solana], told(), { networks });
+    const asked = () => {
+      const [, quote = ""] = offers.quoteLines(PAY, URL);
+      const { accepts } = JSON.parse(atob(quote));
+      const named = acceptsOf(offers).map(({ network }) => network);
+      expect(offers.accepts(URL).map(({ network }) => network)).toEqual(named);
+      expect(accepts).toHaveLength(named.length);
+      return named;
+    };
+    expect(asked()).toEqual([evm.network, "base", NETWORK]);
+    const { revision } = offers;
+    networks.tell(evm.network, "unsteady");
+    expect(asked()).toEqual(["base", NETWORK, evm.network]);
+    expect(offers.revision).not.toBe(revision);
+    networks.tell("base", "closed");
+    expect(asked()).toEqual([NETWORK, evm.network]);
+    expect([offers.missing, offers.isClosed("base"), offers.isClosed(NETWORK)]).toEqual([
+      ["base"],
+      true,
+      false,
+    ]);
+    // Whoever was asked before may still show what he has signed.
+    expect(offers.requirements(URL).map(({ network }) => network)).toEqual([
+      evm.network,
+      "base",
+      NETWORK,
+    ]);
+    networks.tell(evm.network, "closed");
+    networks.tell(NETWORK, "closed");
+    expect([offers.areNone, offers.question(PAY, URL), offers.quoteLines(PAY, URL)]).toEqual([
+      true,
+      undefined,
+      [],
+    ]);
+    networks.tell("base", "open");
+    expect(asked()).toEqual(["base"]);
   });
 
   test("leaves out what nobody pays the network fee for, until somebody does", () => {

@@ -1,12 +1,19 @@
-/** A route that is sold on Solana only, over real HTTP, while nobody is known who pays the network fee. */
-import { createServer } from "node:http";
+/**
+ * What cannot be paid for at the moment, over real HTTP: nobody is known who pays the network fee, or networks are closed.
+ */
+import { once } from "node:events";
+import { createServer, request, type IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { defaultAnswerLimits } from "../../../../src/gateway/message/answer-watch.ts";
 import { defaultBodyLimits } from "../../../../src/gateway/message/body-watch.ts";
 import type { RoutePlan } from "../../../../src/gateway/decision.ts";
 import { Gateway } from "../../../../src/gateway/gateway.ts";
 import { drain, listen } from "../../../../src/gateway/listener/listener.ts";
-import { Offers } from "../../../../src/payments/sale/offers.ts";
+import { OfferPage, type PageWriter } from "../../../../src/gateway/offers/offer-page.ts";
+import { ALL_OPEN, Offers, type NetworkStates } from "../../../../src/payments/sale/offers.ts";
+import { examplePayment } from "../../ledger/example-payment.ts";
+import type { UnpaidRates } from "../../../../src/gateway/client/rate-limit.ts";
 import { TrustedProxies } from "../../../../src/gateway/client/trusted-proxies.ts";
 import { openTarget } from "../../../../src/gateway/upstream/open-target.ts";
 import { Paywall } from "../../../../src/payments/sale/paywall.ts";
@@ -17,13 +24,19 @@ import { openSqliteLedger } from "../../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../../src/time/time.ts";
-import { encodePaymentHeader } from "../../../../src/x402/header.ts";
+import { encodePaymentHeader, PAYMENT_HEADERS } from "../../../../src/x402/header.ts";
 import { BOTH_VERSIONS } from "../../../../src/x402/x402.ts";
 import { ActedFacilitator } from "./paywall-stage.ts";
 import { FEE_PAYER, NETWORK, PAYER, solanaPayment, solanaRequirements } from "./solana-payment.ts";
+import { States } from "../../gateway/states.ts";
 import { Told } from "../../gateway/told.ts";
+import { inHeader } from "../../../support/buyer.ts";
 
-async function openShop(feePayers: Told) {
+async function openShop(
+  feePayers: Told,
+  networks: NetworkStates = ALL_OPEN,
+  { isOnEvm = false, rates = {} }: { isOnEvm?: boolean; rates?: Partial<UnpaidRates> } = {},
+) {
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line));
   const logger = createLogger({ level: "warn", format: "json", destination: { write } });
@@ -31,13 +44,17 @@ async function openShop(feePayers: Told) {
   const ledger = await openSqliteLedger({ path: ":memory:", time: systemTime, life: "only" });
   const engine = openTarget({ ...defaultUpstreamOptions, origin: "http://127.0.0.1:9" });
   const { resource: _url, extra: _extra, ...offer } = solanaRequirements();
+  const { resource: _other, ...evm } = examplePayment(1).request.paymentRequirements;
+  const asked = isOnEvm ? [offer, evm] : [offer];
+  const offers = new Offers(asked, feePayers, { networks });
+  const writePage: PageWriter = (offered) => ({ lines: [], body: `<p>${offered.length} ways` });
   const plan: RoutePlan = {
     kind: "priced",
     label: "GET /weather",
     meter: metrics.route("GET /weather"),
     engine,
-    offers: new Offers([offer], feePayers),
-    page: null,
+    offers,
+    page: new OfferPage(offers, writePage),
     cacheControl: "private, no-store",
     repeat: null,
     redirects: "pass",
@@ -62,6 +79,7 @@ async function openShop(feePayers: Told) {
       payments: new LocalPaymentService({
         facilitator,
         feePayers,
+        networks,
         redemptions: ledger,
         logger,
         time: systemTime,
@@ -74,7 +92,7 @@ async function openShop(feePayers: Told) {
     cors: "any",
     maxInFlight: 10,
     trustedProxies: new TrustedProxies([]),
-    unpaidRates: { asked: null, refused: null, unproven: null },
+    unpaidRates: { asked: null, refused: null, unproven: null, ...rates },
     bodyLimits: defaultBodyLimits,
     answerLimits: defaultAnswerLimits,
     telemetry: { logger, metrics },
@@ -86,8 +104,14 @@ async function openShop(feePayers: Told) {
     await engine.close(AbortSignal.abort());
     await ledger.close();
   });
-  const ask = async (payment?: string) => {
-    const headers = payment === undefined ? {} : { "X-PAYMENT": payment };
+  /** As a browser asks, which `fetch` does not. */
+  const see = async () => {
+    const place = { host: "127.0.0.1", port, path: "/weather", headers: { accept: "text/html" } };
+    const [answer] = (await once(request(place).end(), "response")) as [IncomingMessage];
+    return { status: answer.statusCode, headers: answer.headers, body: await text(answer) };
+  };
+  const ask = async (payment?: string, version: 1 | 2 = 1) => {
+    const headers = payment === undefined ? {} : { [PAYMENT_HEADERS[version]]: payment };
     const response = await fetch(`http://127.0.0.1:${port}/weather`, { headers });
     return {
       status: response.status,
@@ -95,7 +119,7 @@ async function openShop(feePayers: Told) {
       body: Object(await response.json()),
     };
   };
-  return { ask, facilitator, log, metrics };
+  return { ask, see, facilitator, log, metrics };
 }
 
 test("it answers 503 in place of a 402 that asks for nothing, and the log says why, once", async () => {
@@ -151,4 +175,64 @@ test("a refusal tells what it has to tell, and asks for nothing", async () => {
   expect(body.error).toMatch(/^insufficient_funds: it holds nothing; .*network fee/);
   const receipt = Buffer.from(headers.get("X-PAYMENT-RESPONSE") ?? "", "base64").toString();
   expect(JSON.parse(receipt)).toMatchObject({ success: false, errorReason: "insufficient_funds" });
+});
+
+test("what is sold on closed networks only is answered 503, to programs and to people, until one opens", async () => {
+  const networks = new States({ [NETWORK]: "closed" });
+  const { ask, see, log } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks);
+  const { status, headers, body } = await ask();
+  expect([status, headers.get("Retry-After"), headers.get("PAYMENT-REQUIRED")]).toEqual([
+    503,
+    "2",
+    null,
+  ]);
+  expect(body.error).toContain(`payments on ${NETWORK} are not taken at the moment`);
+  expect(body).not.toHaveProperty("accepts");
+  const page = await see();
+  expect(page).toMatchObject({ status: 503, headers: { "retry-after": "2" }, body: "<p>0 ways" });
+  expect(page.headers["content-type"]).toContain("text/html");
+  expect(log.map(({ msg }) => msg)).toEqual([
+    "a route answers 503: every network that it is sold on is closed",
+  ]);
+  networks.tell(NETWORK, "unsteady");
+  expect((await ask()).status).toBe(402);
+  expect(await see()).toMatchObject({ status: 402, body: "<p>1 ways" });
+});
+
+test.each([1, 2] as const)(
+  "a payment on a network that has just closed is told another way in version %i, charged nothing, and good when it opens",
+  async (version) => {
+    const networks = new States({ [NETWORK]: "closed" });
+    const told = new Told({ [NETWORK]: FEE_PAYER });
+    const once = { requests: 1, perMs: 3_600_000 };
+    const rates = { asked: once, refused: once };
+    const opened = await openShop(told, networks, { isOnEvm: true, rates });
+    const { ask, facilitator, metrics } = opened;
+    const payment = inHeader(
+      { paymentPayload: solanaPayment(), paymentRequirements: solanaRequirements() },
+      version,
+    );
+    const { status, headers, body } = await ask(payment, version);
+    expect([status, headers.get("Retry-After")]).toEqual([402, "2"]);
+    expect(body.error).toMatch(/not taken at the moment, and nothing was charged.*another way/);
+    expect(body.accepts).toMatchObject([{ network: "base-sepolia" }]);
+    const quote = headers.get("PAYMENT-REQUIRED") ?? "";
+    expect(JSON.parse(atob(quote)).accepts).toMatchObject([{ network: "eip155:84532" }]);
+    // Whose fault it is not, that may ask as if he had not.
+    expect((await ask()).status).toBe(402);
+    expect(facilitator.verified).toEqual([]);
+    const scraped = await metrics.registry.metrics();
+    expect(scraped).toMatch(/code="402",outcome="unavailable"/);
+    networks.tell(NETWORK, "open");
+    await ask(payment, version);
+    expect(facilitator.verified).toHaveLength(1);
+  },
+);
+
+test("while no other network is open either, that payment is answered 500 and may be sent again", async () => {
+  const networks = new States({ [NETWORK]: "closed", "base-sepolia": "closed" });
+  const { ask } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks, { isOnEvm: true });
+  const { status, headers, body } = await ask(encodePaymentHeader(solanaPayment()));
+  expect([status, headers.get("Retry-After")]).toEqual([500, "2"]);
+  expect(body.error).toContain("not taken at the moment, and nothing was charged");
 });
