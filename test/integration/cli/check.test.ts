@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { placesOf } from "../../../src/app/places.ts";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
+import { accepting } from "../../support/accepting.ts";
 import { Site } from "../../support/serve.ts";
 import { runHere } from "./run-here.ts";
 
@@ -23,7 +24,7 @@ payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 facilitator: https://facilitator.example.com
 unmatched: deny
 `;
-const WARNED = `${GATEWAY}accept: [base-sepolia, sei]
+const WARNED = `${GATEWAY}accept: [base-sepolia, sei-testnet]
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `;
@@ -117,7 +118,7 @@ describe("the head of a 402", () => {
     const accept = NETWORK_NAMES.filter((name) => networkOf(name).kind === "evm");
     const text = GATEWAY.replace(/^publicUrl: .*\n/m, "");
     const served = await site.serve(
-      `${text}accept: [${accept.join()}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
+      `${text}accept: [${accepting(accept)}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
       {},
     );
     await served.untilReady();
@@ -273,7 +274,7 @@ describe("check --format github", () => {
 
   test("is nothing where there is nothing to say", async () => {
     const quiet = join(folder, "quiet.yaml");
-    await writeFile(quiet, WARNED.replace(", sei", ""));
+    await writeFile(quiet, WARNED.replace(", sei-testnet", ""));
 
     expect(await runHere(["check", "--format", "github", quiet])).toEqual({
       code: 0,
