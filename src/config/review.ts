@@ -22,10 +22,13 @@ import { reviewUpstreams } from "./upstream/upstream-review.ts";
 /** Longest description that catalogues show whole, characters. */
 const LONG_DESCRIPTION = 500;
 
+/** Keys of which depends what is sold, to whom it is paid and where it leads. */
+const SELLING = ["routes", "unmatched", "publicUrl", "accept", "payTo", "upstream", "upstreams"];
+
 export function review(config: Config, document: ConfigDocument, context: Context): void {
   const { problems, tree } = context;
   // Where something was refused, what is missing may only not have been understood.
-  const isComplete = !problems.refused && tree.intact([]);
+  const isComplete = !problems.refused && SELLING.every((key) => tree.intact([key]));
   if (
     isComplete &&
     config.routes.length > 0 &&

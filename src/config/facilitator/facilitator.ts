@@ -150,7 +150,8 @@ function checkListener(
   { listen, embedded, remote = [] }: WrittenFacilitator,
   { tree, problems }: Context,
 ): void {
-  if (!tree.intact(["facilitator"])) return;
+  const parts = ["listen", "embedded", "remote"].map((key) => ["facilitator", key]);
+  if (!tree.stands(["facilitator"]) || !parts.every((path) => tree.intact(path))) return;
   if (listen !== undefined && embedded === undefined && remote.length === 0) {
     const message = "a facilitator is served here, but nothing settles: add embedded or remote";
     problems.errorAtKey(["facilitator", "listen"], fault("no-facilitator", message));

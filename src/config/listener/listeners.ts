@@ -260,12 +260,15 @@ export interface AskedUrl {
   readonly url: string;
 }
 
+/** What the name leads to. */
+const LOCALHOST: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
+
 /** Whether a host leads to a listener on this machine, as far as names and numbers tell. */
 function isHere(hostname: string, { host }: ListenAddress): boolean {
   const name = hostname.replace(/^\[|\]$/g, "");
   if (host === null || isEverywhere(host)) return isLoopback(name) || isEverywhere(name);
-  const isLocal = (text: string): boolean => /^(?:localhost|127\.0\.0\.1|::1)$/.test(text);
-  return name === host || (isLocal(name) && isLocal(host) && [name, host].includes("localhost"));
+  const isNamed = name === "localhost" || host === "localhost";
+  return name === host || (isNamed && LOCALHOST.has(name) && LOCALHOST.has(host));
 }
 
 function isEverywhere(host: string): boolean {

@@ -1,12 +1,14 @@
 /** What the resolvers of one file share. */
-import { isAbsolute, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import type { NetworkName } from "../../x402/network.ts";
 import { isForgiven, readSecretFile, type Environment } from "./environment.ts";
 import type { Fault, Problems } from "./problem.ts";
 import { fault, readNetwork } from "./reading.ts";
 import type { Path, Tree } from "./tree.ts";
 
+/** Permission bits. */
 const READ_BY_OTHERS = 0o004;
+const ENTERED_BY_OTHERS = 0o001;
 const WHOLE_PATH = "write the whole path, or a variable as ${NAME}";
 
 /** The part of a path that a shell would replace; undefined: there is none. */
@@ -87,13 +89,16 @@ export class Context {
     return isForgotten;
   }
 
-  /** Warns where a file with a key can be read by every user of the machine. */
+  /** Warns where a file with a key, and each folder above it, is open to every user of the machine. */
   warnOfReaders(path: Path, file: string): void {
-    const mode = this.environment.modeOf?.(file) ?? 0;
-    if ((mode & READ_BY_OTHERS) === 0) return;
+    const { modeOf = () => undefined } = this.environment;
+    // What a container's runtime mounts there has a mode that nobody can set, and no other users.
+    if (file.startsWith("/run/secrets/") || ((modeOf(file) ?? 0) & READ_BY_OTHERS) === 0) return;
+    for (let folder = dirname(file); folder !== dirname(folder); folder = dirname(folder)) {
+      if (((modeOf(folder) ?? ENTERED_BY_OTHERS) & ENTERED_BY_OTHERS) === 0) return;
+    }
     const message = "the file can be read by every user of this machine";
-    const hint = "chmod 600 it; where it is mounted, give it a mode such as 0440";
-    this.problems.add("warning", path, fault("readable-key", message, hint));
+    this.problems.add("warning", path, fault("readable-key", message, "chmod 600 it"));
   }
 
   /** Warns of what only a shell would have replaced in a path: it names a folder as it stands. */

@@ -10,7 +10,7 @@ export interface Environment {
   readonly readFile: (path: string) => string;
   /** Milliseconds since the epoch, for what expires; default: the system's clock. */
   readonly now?: () => number;
-  /** Permission bits of a file; undefined where they say nothing. Default: nobody asks. */
+  /** Permission bits of a file or folder; undefined where they say nothing. Default: nobody asks. */
   readonly modeOf?: (path: string) => number | undefined;
   /** Variables and files with secrets need not be there: what they would say is left out, and all else is judged. */
   readonly withoutSecrets?: boolean;

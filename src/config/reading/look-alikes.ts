@@ -17,13 +17,13 @@ const SCRIPTS = [
 
 /** The text with Latin letters, as far as its own look like them; full-width forms are, too. */
 export function latinOf(text: string): string {
-  return [...text.normalize("NFKC")].map((letter) => LATIN.get(letter) ?? letter).join("");
+  return text.normalize("NFKC").replace(/[^\x20-\x7e]/gu, (letter) => LATIN.get(letter) ?? letter);
 }
 
 /** Which letter of a text is not what it seems; undefined: there is none, or it is one of many of its own script. */
 export function lookAlike(text: string): string | undefined {
   if (!/[^\x20-\x7e]/.test(text) || !/^[\x20-\x7e]*$/.test(latinOf(text))) return undefined;
-  const letter = [...text].find((each) => /[^\x20-\x7e]/.test(each)) ?? "";
+  const letter = /[^\x20-\x7e]/u.exec(text)?.[0] ?? "";
   const what = SCRIPTS.find(([, script]) => script.test(letter))?.[0] ?? "another character";
   const code = (letter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
   return `its ${letter} is ${what} (U+${code}) that looks like ${latinOf(letter)}`;

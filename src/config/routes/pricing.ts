@@ -193,8 +193,8 @@ export class Pricing {
 
   #checkSettled({ network, path }: AcceptedToken): void {
     const { tree } = this.#context;
-    if (this.#settles(network) || !tree.has(["facilitator"])) return;
-    if (!tree.intact(["facilitator"])) return;
+    if (this.#settles(network) || !tree.stands(["facilitator"])) return;
+    if (!["embedded", "remote"].every((key) => tree.intact(["facilitator", key]))) return;
     const message = `nothing settles payments on ${network}`;
     const hint = `add facilitator: URL, or facilitator.embedded.networks.${network}`;
     this.#context.problems.error(path, fault("no-facilitator", message, hint));

@@ -1,7 +1,7 @@
 /** `coinslot check` and `coinslot schema` as people, scripts and continuous integration use them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -99,6 +99,44 @@ describe("check", () => {
 
     expect(child.exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ files: [{ file: "<stdin>", errors: 3 }] });
+  });
+
+  test("accepts what is shipped without its keys and variables, where it is told to", async () => {
+    const shipped = ["gateway", "kubernetes", "sidecar", "systemd"].map((name) => {
+      return `deploy/${name}/gateway.yaml`;
+    });
+
+    const lenient = await runHere(["check", "--no-secrets", "--strict", ...shipped]);
+    const usual = await runHere(["check", ...shipped]);
+
+    const verdict = "ok (0 errors, 0 warnings, 0 notes)";
+    expect(lenient).toEqual({
+      code: 0,
+      stdout: shipped.map((name) => `${name}: ${verdict}\n`).join(""),
+      stderr: "",
+    });
+    expect([usual.code, usual.stderr]).toEqual([1, expect.stringContaining("cannot be read")]);
+  });
+
+  test("warns of a key that every user of the machine can read", async () => {
+    const key = join(folder, "settler.key");
+    const file = join(folder, "keyed.yaml");
+    const network =
+      "base-sepolia: { rpc: [https://sepolia.base.org], signers: [file:settler.key] }";
+    await writeFile(
+      file,
+      `facilitator: { listen: 127.0.0.1:4021, embedded: { networks: { ${network} } } }`,
+    );
+    await writeFile(key, "5a".repeat(32), { mode: 0o600 });
+    await chmod(folder, 0o755);
+    const own = await runHere(["check", file]);
+    await chmod(key, 0o604);
+    const open = await runHere(["check", file]);
+    await chmod(folder, 0o700);
+    const guarded = await runHere(["check", file]);
+
+    expect([own.stderr, guarded.stderr]).toEqual(["", ""]);
+    expect(open.stderr).toMatch(/keyed.yaml:1:\d+: warning: the file can be read by every user/);
   });
 
   test.each([["--format", "xml", MINIMAL], ["--colour", MINIMAL], []])(

@@ -47,6 +47,7 @@ const FILES: Readonly<Record<string, string>> = {
   "/run/listener/locked.key": LOCKED_KEY,
   "/run/listener/torn.crt": FIRST.cert.replace("MII", "AAA"),
   "/run/open/key": `${FILE_KEY}\n`,
+  "/run/closed/key": `${FILE_KEY}\n`,
   "/run/open/tls.key": FIRST.key,
   "/run/open/gateway.key": GATEWAY_KEY,
   "/run/tls/ca.pem": AUTHORITY,
@@ -89,7 +90,10 @@ export const environment: Environment = {
     UNREADABLE_FILE: "/run/secrets/none",
   },
   now: () => Date.UTC(2026, 0, 1),
-  modeOf: (path) => (path.startsWith("/run/open/") ? 0o100644 : 0o100600),
+  modeOf: (path) => {
+    if (FILES[path] === undefined) return path === "/run/closed" ? 0o040700 : 0o040755;
+    return /^\/run\/(?:open|closed|secrets)\//.test(path) ? 0o100644 : 0o100600;
+  },
   readFile: (path) => {
     const text = FILES[path];
     if (text === undefined) throw new Error(`no such file: ${path}`);

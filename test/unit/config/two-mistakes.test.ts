@@ -32,8 +32,8 @@ const SLIPS = mistakes("values.txt").map((mistake): Slip => {
 
 /** Whether both can be in one file, and be seen there. */
 function go(one: Slip, other: Slip): boolean {
-  const names = [one, other].map(({ mistake }) => mistake.what);
-  const isShadowed = SHADOWED.some((pair) => pair.every((each) => names.includes(each)));
+  const names = new Set([one, other].map(({ mistake }) => mistake.what));
+  const isShadowed = SHADOWED.some((pair) => pair.every((each) => names.has(each)));
   return !isShadowed && (one.end <= other.start || other.end <= one.start);
 }
 
