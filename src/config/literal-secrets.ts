@@ -8,17 +8,20 @@ import type { Path } from "./reading/tree.ts";
 
 /** What says that a value comes from elsewhere, with no default that would stand for it. */
 const FROM_ELSEWHERE = /\$\{\w+(?::-)?\}/;
+/** Characters of a value that are looked at: the expressions take longer than a value is. */
+const MAX_LOOKED_AT = 4_096;
 /** Header fields that prove who asks. */
 const SECRET_HEADER =
   /(?:^|-)(?:authorization|auth|cookie|token|secret|password|credentials?|(?<!idempotency-)(?:api)?key)$/i;
 /** What does so whatever the field is called: a scheme, or how well-known keys begin. */
 const SECRET_VALUE = /^["']?(?:(?:Bearer|Basic|Token)\s|sk[-_]|ghp_|xox[a-z]-)/i;
-/** The secret of a URL: its password; what the name of a query says that it is; a name that nobody would choose. */
+/** The secret of a URL: its password, or what the name of a query says that it is. */
 const SECRETS_OF_URLS = [
   /:\/\/[^/?#@\s]*:([^@\s]+)@/,
   /[?&][\w-]*(?:key|token|secret|password|auth)=([^&#\s"']+)/i,
-  /\/((?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,})(?=[/?"']|$)/,
-] as const;
+];
+/** How providers write keys into the paths of endpoints: a name that nobody would choose. */
+const SECRET_NAME = /(?<=[^/]\/)((?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,})(?=[/?"']|$)/;
 
 export function warnOfLiteralSecrets(context: Context): void {
   const { tree, problems } = context;
@@ -29,10 +32,8 @@ export function warnOfLiteralSecrets(context: Context): void {
     return elements.map((_, index) => [...path, index]);
   };
   const networks = below(["facilitator", "embedded", "networks"]).map((path) => [...path, "rpc"]);
-  const urls = [
-    ...(tree.find(["store"])?.kind === "mapping" ? [["store", "url"]] : [["store"]]),
-    ...[...networks, ...below(["facilitator", "rpc"])].flatMap(each),
-  ];
+  const store = tree.find(["store"])?.kind === "mapping" ? ["store", "url"] : ["store"];
+  const endpoints = [...networks, ...below(["facilitator", "rpc"])].flatMap(each);
   const tokens = [
     ["facilitator", "auth", "bearer"],
     ...below(["facilitator", "auth", "gateways"]).map((path) => [...path, "bearer"]),
@@ -42,7 +43,10 @@ export function warnOfLiteralSecrets(context: Context): void {
     ...below(["upstreams"]).flatMap((path) => below([...path, "headers", "set"])),
   ];
   const found = [
-    ...urls.filter((path) => SECRETS_OF_URLS.some((part) => isLiteral(part, path, context))),
+    ...[store, ...endpoints].filter((path) =>
+      SECRETS_OF_URLS.some((part) => isLiteral(part, path, context)),
+    ),
+    ...endpoints.filter((path) => isLiteral(SECRET_NAME, path, context)),
     ...tokens.filter((path) => isLiteral(/^(.+)$/s, path, context)),
     ...headers.filter((path) => {
       const isSecret =
@@ -60,6 +64,6 @@ export function warnOfLiteralSecrets(context: Context): void {
 /** Whether the part of a value that an expression finds is written out. */
 function isLiteral(part: RegExp, path: Path, context: Context): boolean {
   if (!context.tree.stands(path)) return false;
-  const found = part.exec(context.written(path))?.[1];
+  const found = part.exec(context.written(path).slice(0, MAX_LOOKED_AT))?.[1];
   return found !== undefined && !FROM_ELSEWHERE.test(found);
 }

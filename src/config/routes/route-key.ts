@@ -40,7 +40,7 @@ const EXPRESSION =
   /^(?:[A-Za-z,]+ )?[~^]|\.[*+](?:\W|$)|\\[dws/.]|[)\]][*+?]|\(\?|\((?=.*\))|\[[^\]]*-[^\]]*\]/;
 
 export function readRouteKey(key: string): Result<RouteKey, Fault> {
-  if (EXPRESSION.test(key)) {
+  if (key.length <= MAX_PATTERN && EXPRESSION.test(key)) {
     const message = "this looks like a regular expression: a route is a path, part by part";
     const meant = asPattern(key);
     if (meant !== undefined) return refuse(message, meant);

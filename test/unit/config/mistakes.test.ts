@@ -131,6 +131,14 @@ const MEANT: readonly Parameters<typeof plant>[0][] = [
     what: "a key of an endpoint from a variable",
     edits: [["https://rpc.example.org", '"https://rpc.example.org/v2/${TOKEN}"']],
   },
+  {
+    what: "a folder with a long name",
+    edits: [["sqlite:./data/coinslot.db", "sqlite:/tmp/coinslot-site-Ll2PHq/coinslot.db"]],
+  },
+  {
+    what: "a host with a long name",
+    edits: [["https://rpc.example.org", "https://an-endpoint-of-avalanche-1/rpc"]],
+  },
   { what: "a key that its folder guards", edits: [["env:KEY", "file:/run/closed/key"]] },
   { what: "a key that a container mounts", edits: [["env:KEY", "file:/run/secrets/key"]] },
   {
