@@ -159,6 +159,7 @@ const INDENTATION: ReadonlySet<string> = new Set([
 ]);
 /** What looks like a space and is none. */
 const ODD_SPACE = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]/;
+const OUTERMOST = /^[A-Za-z]\w*[ \t]*:/;
 /** Lines that are looked at for where others begin. */
 const MAX_LINES_ABOVE = 1_000;
 
@@ -175,6 +176,14 @@ function indentationFault(code: string, offset: number, text: string): LocatedFa
     const [indent = ""] = /^[^\S\n]*/.exec(text.slice(at, at + MAX_DEPTH * 8)) ?? [];
     const odd = indent.search(ODD_SPACE);
     if (odd >= 0) return { span: { offset: at + odd, length: 1 }, fault: oddSpace(indent, odd) };
+  }
+  // No outermost key has a slash or a space: the line before is the one that does not begin where it should.
+  const [before] = above;
+  if (before?.indent === 0 && !OUTERMOST.test(text.slice(before.start, before.start + 100))) {
+    const columns = linesAbove(text, before.start).map((each) => each.indent);
+    const next = text.slice(start, start + 1_000).search(/\S/);
+    const span = { offset: before.start, length: 1 };
+    return { span, fault: misplaced(0, new Set([...columns, next])) };
   }
   const line = /^[^\n]*/.exec(text.slice(start, start + 1_000))?.[0] ?? "";
   const indent = line.search(/\S/);
