@@ -14,9 +14,9 @@ import { review } from "./review.ts";
 import type { Path } from "./reading/tree.ts";
 import { validate } from "./reading/validation.ts";
 import type { Config } from "./document.ts";
-import { readYaml } from "./reading/yaml-document.ts";
+import { isText, readYaml } from "./reading/yaml-document.ts";
 
-export { formatProblems } from "./reading/format.ts";
+export { countsOf, formatProblems } from "./reading/format.ts";
 export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";
@@ -32,8 +32,12 @@ export type { OfferSettings } from "./routes/pricing.ts";
 export type { PricedAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 
+/** Keys of which what a buyer is asked does not depend. */
+const UNSAID: ReadonlySet<string> = new Set(["store", "facilitator"]);
+
 /**
- * `problems` of an accepted file are warnings and notes only; those of a refused one have an error.
+ * `problems` of an accepted file are warnings and notes only; those of a refused one have an error, or else it was read
+ * {@link Environment.withoutSecrets}, and there is no whole configuration.
  * `text` is the text of the file with its secrets masked, for `formatProblems` to quote.
  */
 export type ParseResult = {
@@ -71,19 +75,25 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
     if (!problems.isLeftOut(span)) problems.addAt("error", span, fault);
   }
   const document = validate(tree, problems);
-  const masked = maskSecrets(text, tree, [...unsound, ...problems.obscure]);
+  const masked = isText(text)
+    ? maskSecrets(text, tree, [...unsound, ...problems.obscure])
+    : text.replace(/[^\n]/g, " ");
   if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
 
   const folder = dirname(resolvePath(file));
-  const context = new Context({ tree, problems, environment: options, folder });
+  const context = new Context({ tree, problems, environment: options, folder, text });
   const config = resolve(file, document, context);
   if (unsound.length === 0) review(config, document, context);
   if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
   deepFreeze(config);
-  for (const { severity, path, fault, part } of options.review?.(config) ?? []) {
+  // Who is paid how much for what is known without the secrets of the ledger and of who settles.
+  const isKnown = tree.keys([]).every((key) => UNSAID.has(key) || tree.intact([key]));
+  for (const { severity, path, fault, part } of (isKnown && options.review?.(config)) || []) {
     problems.add(severity, path, fault, part);
   }
-  return { ok: true, config, problems: problems.list(), text: masked };
+  const isWhole = tree.intact([]) && !context.isPartial;
+  const found = { problems: problems.list(), text: masked };
+  return isWhole ? { ok: true, config, ...found } : { ok: false, ...found };
 }
 
 /** Reads and parses a file; one that cannot be read is a problem like any other. */

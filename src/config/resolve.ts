@@ -2,7 +2,7 @@
 import type { Config, ConfigDocument } from "./document.ts";
 import { readSettlers } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
-import { checkListeners, resolveListen } from "./listener/listeners.ts";
+import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
 import type { Context } from "./reading/context.ts";
 import { fault } from "./reading/reading.ts";
@@ -13,6 +13,7 @@ import { Pricing } from "./routes/pricing.ts";
 import { resolveRoutes } from "./routes/routes.ts";
 import { resolveStore } from "./store.ts";
 import { checkStripping } from "./upstream/upstream-paths.ts";
+import type { Upstream } from "./upstream/upstream.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 
 /** Means something only when no error was reported: where one was, a stand-in may be in its place. */
@@ -29,14 +30,15 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const routes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page, routes, context);
-  checkListeners(document, context);
+  checkListeners(document, askedUrls(upstreams.list, document, context), context);
   checkPurpose(document, context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
   checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
   const ownUrl = document.routes === undefined ? undefined : publicUrl;
   return {
     file,
-    listen: sidecar === null ? resolveListen(document.listen, context) : [],
+    listen:
+      sidecar === null ? resolveListen(document.listen, certifiedName(document), context) : [],
     sidecar,
     publicUrl: publicUrl ?? null,
     hosts: document.hosts ?? null,
@@ -58,6 +60,34 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     cors: document.cors,
     protocol: document.protocol,
   };
+}
+
+/** The host of publicUrl, where clients come to our own certificate; null: where a proxy is asked for one, or nobody is. */
+function certifiedName({ publicUrl, trustedProxies = [] }: ConfigDocument): string | null {
+  if (publicUrl?.startsWith("https:") !== true || trustedProxies.length > 0) return null;
+  return new URL(publicUrl).hostname.replace(/^\[|\]$/g, "");
+}
+
+/** What must not be where we listen ourselves. */
+function askedUrls(
+  upstreams: readonly Upstream[],
+  { facilitator: { remote = [] } }: ConfigDocument,
+  context: Context,
+): readonly AskedUrl[] {
+  const { tree } = context;
+  const isShort = tree.find(["facilitator"])?.kind === "scalar";
+  return [
+    ...upstreams.flatMap(({ name, targets }) =>
+      targets.map(({ url }, index) => {
+        const path = ["upstreams", name, "targets", index];
+        return { url, path: tree.has(path) ? context.placeOfUrl(path) : ["upstream"] };
+      }),
+    ),
+    ...remote.map(({ url }, index) => {
+      const path = ["facilitator", "remote", index];
+      return { url, path: isShort ? ["facilitator"] : context.placeOfUrl(path) };
+    }),
+  ];
 }
 
 /** A file has to say what the process is for, and a gateway where it is and what it does by default. */

@@ -1,15 +1,19 @@
 /** What is allowed and most likely a mistake: warnings and notes about a file that was accepted. */
+import { checksumAddress } from "../x402/address.ts";
 import { isUsualToken } from "../x402/client-tokens.ts";
 import { isFirstNetwork, networkOf } from "../x402/network.ts";
 import type { Config, ConfigDocument } from "./document.ts";
 import { dollarAsset, type AcceptEntry } from "./routes/accepted.ts";
+import { warnOfLiteralSecrets } from "./literal-secrets.ts";
 import type { Context } from "./reading/context.ts";
 import { warnOfFreeAliases, warnOfFreeHoles } from "./routes/free-holes.ts";
+import { reviewFacilitator } from "./facilitator/facilitator-review.ts";
 import { reviewHub } from "./facilitator/hub.ts";
 import { warnOfEverybody } from "./listener/address-range.ts";
 import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
+import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction } from "./routes/routes.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
@@ -17,13 +21,14 @@ import { reviewUpstreams } from "./upstream/upstream-review.ts";
 
 /** Longest description that catalogues show whole, characters. */
 const LONG_DESCRIPTION = 500;
-/** A facilitator that settles on test networks only. */
-const TESTNET_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["x402.org", "www.x402.org"]);
+
+/** Keys of which depends what is sold, to whom it is paid and where it leads. */
+const SELLING = ["routes", "unmatched", "publicUrl", "accept", "payTo", "upstream", "upstreams"];
 
 export function review(config: Config, document: ConfigDocument, context: Context): void {
   const { problems, tree } = context;
   // Where something was refused, what is missing may only not have been understood.
-  const isComplete = !problems.refused;
+  const isComplete = !problems.refused && SELLING.every((key) => tree.intact([key]));
   if (
     isComplete &&
     config.routes.length > 0 &&
@@ -47,14 +52,17 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewPublicUrl(config, context);
   reviewStore(config, context);
   reviewFacilitator(config, context);
-  reviewFacilitatorListener(config, context);
-  reviewWallets(config, context);
+  warnOfLiteralSecrets(context);
+  reviewAdmin(config, context);
+  reviewShutdown(config, context);
+  reviewChecksums(context);
   if (isComplete) reviewPayees(priced, context);
   if (config.routes.length === tree.keys(["routes"]).length) {
     warnOfFreeHoles(config, context);
     if (isComplete) warnOfFreeAliases(config, context);
+    reviewRoutes(config.routes, config.limits.settlementWaitMs, context);
   }
-  reviewUpstreams(config, context);
+  reviewUpstreams(config, isComplete, context);
   // Each client then says itself who it is.
   const everybody = "trusts everybody: each client can then claim any address";
   const hint = "write the addresses of your proxies";
@@ -118,7 +126,8 @@ function reviewPrices(
     const price = [...first.path, "price"];
     const fullMessage = `${first.key} ${message}${andOthers(others)}`;
     const path = tree.has(price) ? price : first.path;
-    problems.add("note", path, fault("high-price", fullMessage));
+    const hint = "tell your buyers, or sell it in parts that cost less";
+    problems.add("note", path, fault("high-price", fullMessage, hint));
   }
 }
 
@@ -225,48 +234,44 @@ function reviewStore({ store }: Config, { problems }: Context): void {
   );
 }
 
-function reviewFacilitator(config: Config, { tree, problems }: Context): void {
-  const { embedded, remote } = config.facilitator;
-  const own = new Set(embedded.map((each) => each.network));
-  const real = config.routes
-    .flatMap(({ action }) => (action.kind === "priced" ? action.offers : []))
-    .find(({ network }) => !own.has(network) && !networkOf(network).testnet);
-  for (const [index, { url }] of remote.entries()) {
-    if (real === undefined || !TESTNET_FACILITATOR_HOSTS.has(new URL(url).hostname)) continue;
-    const isShort = tree.find(["facilitator"])?.kind === "scalar";
-    const path = isShort ? ["facilitator"] : ["facilitator", "remote", index];
-    const message = `this facilitator settles on test networks only, and ${real.network} is none`;
-    problems.add("warning", path, fault("testnet-facilitator", message));
-  }
+/** Whoever reaches it sees what is sold, and can have the file read anew: the short form does not say that it is meant. */
+function reviewAdmin({ admin }: Config, { problems, tree }: Context): void {
+  if (admin === null || (admin.host !== null && isLoopback(admin.host))) return;
+  if (tree.has(["admin", "timeline"]) || tree.has(["admin", "hosts"])) return;
+  const path = tree.find(["admin"])?.kind === "mapping" ? ["admin", "address"] : ["admin"];
+  const message = "is reached from other machines: whoever does reads the metrics and can reload";
+  const hint =
+    "listen on 127.0.0.1, or say that it is meant: admin: { address: …, timeline: false }";
+  problems.add("warning", path, fault("open-admin", message, hint));
 }
 
-function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: Context): void {
-  const { listen, bearer, gateways, embedded, remote, payees } = facilitator;
-  if (listen === null || (embedded.length === 0 && remote.length === 0)) return;
-  if (listen.host !== null && isLoopback(listen.host)) return;
-  if (bearer !== null || gateways.length > 0 || !tree.intact(["facilitator", "auth"])) return;
-  const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
+function reviewShutdown({ shutdown }: Config, { problems, tree }: Context): void {
+  if (shutdown.withinMs > 0) return;
+  const path = tree.find(["shutdown"])?.kind === "mapping" ? ["shutdown", "within"] : ["shutdown"];
   const message =
-    embedded.length > 0
-      ? `whoever reaches this address can settle ${whom} at your gas cost`
-      : "whoever reaches this address can settle payments through your remote facilitators";
-  const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
-  problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
+    "leaves no time for what is in flight when the process ends, paid requests among it";
+  problems.add("warning", path, fault("no-drain", message, "leave it out for 30s"));
 }
 
-/** A buyer can neither see nor leave out what a wallet adds to a transaction, nor see what he is to pay from. */
-function reviewWallets({ facilitator }: Config, { problems }: Context): void {
-  for (const settings of facilitator.embedded) {
-    const path = ["facilitator", "embedded", "networks", settings.network];
-    if (settings.kind === "solana" && settings.lighthouse === "deny") {
-      const message =
-        "wallets such as Phantom add assertions to what they sign: their payments are refused";
-      problems.add("note", [...path, "lighthouse"], fault("lighthouse-denied", message));
-    }
-    if (settings.kind === "evm" && settings.smartWallets === "deny") {
-      const message = "payments from addresses that have code (ERC-1271, EIP-7702) are refused";
-      problems.add("note", [...path, "smartWallets"], fault("smart-wallets-denied", message));
-    }
+/** An address in one letter case has no checksum: nobody would notice that a digit is another. */
+function reviewChecksums({ problems, tree }: Context): void {
+  const allowed: Path = ["facilitator", "embedded", "allow", "payTo"];
+  const list = tree.find(allowed);
+  const elements = list?.kind === "sequence" ? list.elements.filter((each) => !each.refused) : [];
+  const payees = [[], ...tree.keys(["routes"]).map((key) => ["routes", key])];
+  for (const path of [
+    ...payees.flatMap((place) => [
+      [...place, "payTo"],
+      [...place, "payTo", "evm"],
+    ]),
+    ...elements.map((_, index) => [...allowed, index]),
+  ]) {
+    const found = tree.find(path);
+    const text = found?.kind === "scalar" && !found.refused ? String(found.value) : "";
+    if (!/^0x(?:[0-9a-f]{40}|[0-9A-F]{40})$/.test(text) || !/[a-f]/i.test(text.slice(2))) continue;
+    const message = "has no checksum: a digit that is mistyped would not be noticed";
+    const hint = `copy it with its capital letters; as it stands it is ${checksumAddress(text)}`;
+    problems.add("warning", path, fault("no-checksum", message, hint));
   }
 }
 

@@ -34,6 +34,7 @@ const POSTGRES = /^postgres(?:ql)?:/;
 /** Of both kinds, for editors. */
 const STORE = /^(?:sqlite:[\s\S]+|postgres(?:ql)?:\/\/\S+)$/;
 const STORE_FORM = "must be sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
+const A_FILE = "write sqlite:./data/coinslot.db";
 const FOREVER = "forever";
 const KEEP = new RegExp(`${LASTING.source}|^${FOREVER}$`);
 const KEEP_FORM = `${LASTING_FORM}, or ${FOREVER}`;
@@ -87,6 +88,10 @@ export function resolveStore(
   { url, keep, archive }: WrittenStore,
   context: Context,
 ): { readonly store: Store; readonly keeping: Keeping } {
+  const isMap = context.tree.find(["store"])?.kind === "mapping";
+  if (url.kind === "sqlite")
+    context.warnOfUnexpanded(isMap ? ["store", "url"] : ["store"], url.path);
+  if (archive !== undefined) context.warnOfUnexpanded(["store", "archive"], archive);
   return {
     store: url.kind === "sqlite" ? { ...url, path: context.absolute(url.path) } : url,
     keeping: { keepMs: keep, archive: archive === undefined ? null : context.absolute(archive) },
@@ -97,9 +102,9 @@ export function resolveStore(
 function readStore(store: string): Result<Store, Fault> {
   if (POSTGRES.test(store)) return readPostgres(store);
   const path = /^sqlite:(?!\/\/)(.+)$/s.exec(store)?.[1];
-  if (path === undefined) return bad(STORE_FORM, "write sqlite:./data/coinslot.db");
+  if (path === undefined) return bad(STORE_FORM, A_FILE);
   return path.startsWith(":")
-    ? bad("must be a file: a store in memory would forget who has paid")
+    ? bad("must be a file: a store in memory would forget who has paid", A_FILE)
     : ok({ kind: "sqlite", path });
 }
 

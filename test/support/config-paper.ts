@@ -21,7 +21,8 @@ One YAML file says everything. [gateway.example.yaml](gateway.example.yaml) show
 [minimal.yaml](minimal.yaml) is a gateway that settles through somebody else's facilitator,
 [facilitator.yaml](facilitator.yaml) a facilitator without a gateway, [solana.yaml](solana.yaml) and
 [several-upstreams.yaml](several-upstreams.yaml) are what their names say. Editors check a file as it is written by
-[gateway.schema.json](gateway.schema.json); \`npm run -s coinslot -- check FILE\` finds what no schema can say.
+[gateway.schema.json](gateway.schema.json); \`npm run -s coinslot -- check FILE\` finds what no schema can say; with
+\`--no-secrets\` it does so where no keys and variables are.
 
 Secrets are \`env:NAME\` or \`file:PATH\`. Times are written 500ms, 30s, 10m or 1h, sizes 512B, 16KiB or 10MiB.
 

@@ -2,10 +2,12 @@
 import { countWorkers } from "../../app/count-workers.ts";
 import { placesOf } from "../../app/places.ts";
 import {
+  countsOf,
   formatProblems,
   loadConfig,
   parseConfig,
   processEnvironment,
+  type ConfigReading,
 } from "../../config/config.ts";
 import { reviewConfig } from "../../diagnosis/config-review.ts";
 import { asGithub, asJson } from "./check-formats.ts";
@@ -20,12 +22,13 @@ export interface CheckOptions {
   readonly json?: boolean;
   /** Warnings fail, too. Notes never do. */
   readonly strict?: boolean;
+  /** False: variables, keys and certificates need not be here; what they would say is left out. */
+  readonly secrets?: boolean;
 }
 
 /** Stands for the standard input among the files. */
 const STDIN = "-";
 const STDIN_NAME = "<stdin>";
-const READING = { ...processEnvironment, review: reviewConfig };
 /** Read of the standard input at most, bytes: more than any configuration may have. */
 const MAX_STDIN_BYTES = 64 * 1024 * 1024;
 
@@ -36,9 +39,13 @@ const MAX_STDIN_BYTES = 64 * 1024 * 1024;
 export async function check(
   names: readonly string[],
   version: string,
-  { format, json = false, strict = false }: CheckOptions,
+  { format, json = false, strict = false, secrets = true }: CheckOptions,
 ): Promise<number> {
-  const files = await loadAll(names);
+  const files = await loadAll(names, {
+    ...processEnvironment,
+    review: reviewConfig,
+    withoutSecrets: !secrets,
+  });
   switch (json ? "json" : format) {
     case "json":
       process.stdout.write(asJson(files, strict));
@@ -55,15 +62,19 @@ export async function check(
   return files.every((file) => passes(file, strict)) ? 0 : 1;
 }
 
-async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]> {
+async function loadAll(
+  names: readonly string[],
+  reading: ConfigReading,
+): Promise<readonly CheckedFile[]> {
   const files: CheckedFile[] = [];
   const loaded: Loaded[] = [];
   for (const name of names) {
     const result =
       name === STDIN
-        ? parseConfig(await readStdin(), { ...READING, file: STDIN_NAME })
-        : await loadConfig(name, READING);
-    const { ok: isAccepted, problems, text } = result;
+        ? parseConfig(await readStdin(), { ...reading, file: STDIN_NAME })
+        : await loadConfig(name, reading);
+    const { problems, text } = result;
+    const isAccepted = !problems.some(({ severity }) => severity === "error");
     const places = result.ok
       ? { places: placesOf(result.config.limits.inFlight, countWorkers(result.config)) }
       : {};
@@ -98,13 +109,9 @@ function tell(file: CheckedFile, isStrict: boolean): void {
   const { name, isAccepted, problems, text } = file;
   const color = wantsColor(process.stderr);
   process.stderr.write(formatProblems(problems, text, { color }));
-  const counts = (["error", "warning", "note"] as const).map((severity) => {
-    const count = countOf(file, severity);
-    return `${count} ${severity}${count === 1 ? "" : "s"}`;
-  });
   const refused = isAccepted ? "refused by --strict" : "refused";
   const verdict = passes(file, isStrict) ? "ok" : refused;
-  process.stdout.write(`${name}: ${verdict} (${counts.join(", ")})\n`);
+  process.stdout.write(`${name}: ${verdict} (${countsOf(problems)})\n`);
   const { places } = file;
   if (places === undefined) return;
   process.stdout.write(`${name}: limits.inFlight is ${places.count}: ${places.reason}\n`);

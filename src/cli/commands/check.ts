@@ -12,7 +12,10 @@ problems: [{ severity, code, message, suggestion, line, column, endColumn, path,
 One payee, one ledger: of several files those are warned of that are paid to one address, or settle with one Solana
 key, and have a store each.
 
-Placeholders, keys and certificates are looked up where check runs, as serve would.
+Placeholders, keys and certificates are looked up where check runs, as serve would. With --no-secrets those that are
+not here are no fault; values that need them are left out, and everything else is judged.
+
+As text, the fifty most severe problems of a file are printed; the other formats have all of them.
 
 Exit codes: 0 every file is accepted, 1 one is refused, 2 wrong usage.`;
 
@@ -28,6 +31,10 @@ export function addCheck(program: Command, version: string, done: (code: number)
         .default("text"),
     )
     .option("--json", "the same as --format json")
+    .option(
+      "--no-secrets",
+      "judge what does not depend on variables, keys and certificates that are not here, as in CI",
+    )
     .option("--strict", "refuse files with warnings, too; notes never refuse one")
     .addHelpText("after", HELP)
     .action(async (files: readonly string[], options: CheckOptions) => {

@@ -44,8 +44,11 @@ export function resolveCdpKey(
 ): CdpKeySettings | undefined {
   const found = findKey(keySecret, context);
   const key = found.ok ? readCdpKey(found.value.text) : found;
+  const at = [...path, "keySecret"];
+  if (found.ok && found.value.file !== undefined) context.warnOfReaders(at, found.value.file);
   if (key.ok) return { keyId, key: new Secret(pemOf(key.value)) };
-  context.problems.error([...path, "keySecret"], key.error);
+  if (context.forgives(key.error)) return undefined;
+  context.problems.error(at, key.error);
   return undefined;
 }
 

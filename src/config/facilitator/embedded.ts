@@ -247,7 +247,8 @@ function refuseForeignKeys({ name, kind }: Network, { problems, tree }: Context)
 function checkReferences(path: Path, references: readonly string[], context: Context): void {
   for (const [index, reference] of references.entries()) {
     const found = findKey(reference, context);
-    if (!found.ok) context.problems.error([...path, index], found.error);
+    if (found.ok || context.forgives(found.error)) continue;
+    context.problems.error([...path, index], found.error);
   }
 }
 

@@ -20,7 +20,7 @@ import {
 import type { Context } from "../reading/context.ts";
 import { BASE_URL } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
-import { bad, fault, readBaseUrl } from "../reading/reading.ts";
+import { bad, fault, readFacilitatorUrl } from "../reading/reading.ts";
 import { listOf, map, matching, optional, section, text, word } from "../reading/shapes.ts";
 
 export interface FacilitatorSettings extends CallerSettings {
@@ -77,7 +77,7 @@ const facilitatorMap = map({
 /** A URL alone is one remote facilitator. */
 export const facilitator = z.union(
   [
-    text(readBaseUrl, BASE_URL).transform((url) => facilitatorMap.parse({ remote: [url] })),
+    text(readFacilitatorUrl, BASE_URL).transform((url) => facilitatorMap.parse({ remote: [url] })),
     facilitatorMap,
   ],
   "must be a URL or a map",
@@ -150,14 +150,19 @@ function checkListener(
   { listen, embedded, remote = [] }: WrittenFacilitator,
   { tree, problems }: Context,
 ): void {
-  if (!tree.intact(["facilitator"])) return;
+  const parts = ["listen", "embedded", "remote"].map((key) => ["facilitator", key]);
+  if (!tree.stands(["facilitator"]) || !parts.every((path) => tree.intact(path))) return;
   if (listen !== undefined && embedded === undefined && remote.length === 0) {
     const message = "a facilitator is served here, but nothing settles: add embedded or remote";
     problems.errorAtKey(["facilitator", "listen"], fault("no-facilitator", message));
   }
   for (const key of ["auth", "basePath", "catalogue"] as const) {
     if (listen !== undefined || !tree.has(["facilitator", key])) continue;
-    const message = "has no effect without facilitator.listen";
-    problems.add("warning", ["facilitator", key], fault("unused-key", message), "key");
+    const found = fault(
+      "unused-key",
+      "has no effect without facilitator.listen",
+      "add facilitator.listen, or remove it",
+    );
+    problems.add("warning", ["facilitator", key], found, "key");
   }
 }

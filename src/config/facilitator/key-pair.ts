@@ -3,6 +3,7 @@
  * and what a running listener says of those that it reads anew. Nothing of a key is part of a message.
  */
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
+import { isIP } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { ProblemCode } from "../reading/problem-codes.ts";
 
@@ -14,30 +15,46 @@ export interface KeyPairFault {
   readonly code: ProblemCode;
   /** Completes a sentence about that file. */
   readonly message: string;
+  /** What to do about it. */
+  readonly hint: string;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Null: nothing is wrong. `now`: milliseconds since the epoch. */
-export function keyPairFault(cert: string, key: string, now: number): KeyPairFault | null {
+/** Null: nothing is wrong. `now`: milliseconds since the epoch; `name`: of the host that clients ask; null: not known. */
+export function keyPairFault(
+  cert: string,
+  key: string,
+  now: number,
+  name: string | null = null,
+): KeyPairFault | null {
   const chain = readChain(cert);
-  if (chain === null) return certFault("bad-certificate", "has a certificate that cannot be read");
+  if (chain === null)
+    return certFault("bad-certificate", "has a certificate that cannot be read", AGAIN);
   const [leaf] = chain;
   if (leaf === undefined) {
     const hint = key.includes("BEGIN CERTIFICATE") ? "; the two files look swapped" : "";
-    return certFault("no-certificate", `has no certificate in PEM form${hint}`);
+    return certFault("no-certificate", `has no certificate in PEM form${hint}`, PEM);
   }
   const privateKey = readPrivateKey(key);
   if (typeof privateKey === "string") {
-    return { severity: "error", part: "key", code: "malformed-key", message: privateKey };
+    const hint = "name the file of its key, in PEM and without a passphrase";
+    return { severity: "error", part: "key", code: "malformed-key", message: privateKey, hint };
   }
   if (!leaf.checkPrivateKey(privateKey)) {
     const message = chain.slice(1).some((each) => each.checkPrivateKey(privateKey))
       ? "begins with another certificate than the key's, which has to come first"
       : "does not match the key";
-    return certFault("key-mismatch", message);
+    const hint = "name the key that the certificate was made for, and put that certificate first";
+    return certFault("key-mismatch", message, hint);
   }
-  return contextFault(cert, key) ?? validityFault(leaf, now);
+  return contextFault(cert, key) ?? validityFault(leaf, now) ?? nameFault(leaf, name);
+}
+
+function nameFault(leaf: X509Certificate, name: string | null): KeyPairFault | null {
+  if (name === null || (isIP(name) === 0 ? leaf.checkHost(name) : leaf.checkIP(name))) return null;
+  const message = `has a certificate for other names than ${name}, which publicUrl has: clients refuse it`;
+  return certWarning("wrong-name", message, "get one for that name, or correct publicUrl");
 }
 
 /** What OpenSSL refuses beyond that: keys that are too short, for the most part. */
@@ -47,12 +64,15 @@ function contextFault(cert: string, key: string): KeyPairFault | null {
     return null;
   } catch (error) {
     const reason = error instanceof Error && "reason" in error ? `: ${String(error.reason)}` : "";
-    return certFault("bad-certificate", `cannot be served${reason}`);
+    return certFault("bad-certificate", `cannot be served${reason}`, AGAIN);
   }
 }
 
-function certFault(code: ProblemCode, message: string): KeyPairFault {
-  return { severity: "error", part: "cert", code, message };
+const AGAIN = "get a new one";
+const PEM = "name a file with BEGIN CERTIFICATE in it";
+
+function certFault(code: ProblemCode, message: string, hint: string): KeyPairFault {
+  return { severity: "error", part: "cert", code, message, hint };
 }
 
 /** Null when a block of the text is none. */
@@ -80,14 +100,22 @@ function validityFault(leaf: X509Certificate, now: number): KeyPairFault | null 
   const until = leaf.validToDate;
   const from = leaf.validFromDate;
   if (until.getTime() <= now) {
-    return certWarning("expired-certificate", `has expired on ${dayOf(until)}: clients refuse it`);
+    return certWarning(
+      "expired-certificate",
+      `has expired on ${dayOf(until)}: clients refuse it`,
+      AGAIN,
+    );
   }
   if (from.getTime() <= now) return null;
-  return certWarning("young-certificate", `is not valid before ${dayOf(from)}: clients refuse it`);
+  return certWarning(
+    "young-certificate",
+    `is not valid before ${dayOf(from)}: clients refuse it`,
+    AGAIN,
+  );
 }
 
-function certWarning(code: ProblemCode, message: string): KeyPairFault {
-  return { severity: "warning", part: "cert", code, message };
+function certWarning(code: ProblemCode, message: string, hint: string): KeyPairFault {
+  return { severity: "warning", part: "cert", code, message, hint };
 }
 
 function dayOf(date: Date): string {

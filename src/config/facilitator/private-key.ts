@@ -6,8 +6,8 @@ import { z } from "zod";
 import type { Network } from "../../x402/network.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import { isSolanaAddress } from "../../x402/solana-address.ts";
-import type { Context } from "../reading/context.ts";
-import { readSecretFile, readVariable } from "../reading/environment.ts";
+import { unreadable, type Context } from "../reading/context.ts";
+import { fileOfVariable, readSecretFile, readVariable } from "../reading/environment.ts";
 import { isKeypair, readKeypair, type Wording } from "./keypair.ts";
 import { Secret } from "./secret.ts";
 import type { Fault } from "../reading/problem.ts";
@@ -75,6 +75,8 @@ export interface FoundKey {
   /** The reference; `literal` for a key that stands in the document itself. */
   readonly source: string;
   readonly text: string;
+  /** The file that it was read from; undefined: none. */
+  readonly file?: string;
 }
 
 export function findKey(
@@ -87,7 +89,11 @@ export function findKey(
   if (variable !== undefined && !isSecret(variable)) {
     const value = readVariable(variable, context.environment);
     if (!value.ok) return value;
-    if (value.value !== undefined) return ok({ source: reference, text: value.value.trim() });
+    const file = fileOfVariable(variable, context.environment.env);
+    if (value.value !== undefined) {
+      const found = { source: reference, text: value.value.trim() };
+      return ok(file === undefined ? found : { ...found, file });
+    }
     const message = `the environment variable ${variable} is not set`;
     return err(fault("unset-variable", message, `set ${variable} or ${variable}_FILE`));
   }
@@ -95,9 +101,11 @@ export function findKey(
   if (path === undefined) {
     return err(fault("bad-value", REFERENCE_FORM));
   }
-  const text = readSecretFile(context.absolute(path), context.environment.readFile);
-  if (text !== undefined) return ok({ source: reference, text });
-  return err(fault("unreadable-file", "the key file cannot be read"));
+  const file = context.absolute(path);
+  const text = readSecretFile(file, context.environment.readFile);
+  if (text !== undefined) return ok({ source: reference, text, file });
+  const hint = "write its path from the folder of this file, and let this process read it";
+  return err(unreadable("the key file cannot be read", path, hint));
 }
 
 /** No name of a variable looks like this; a key does, whole or in half, that somebody wrote after `env:`. */
@@ -119,8 +127,10 @@ function readEvmKey(text: string, { isNot }: Wording): Result<string, Fault> {
   const number = digits === undefined ? 0n : BigInt(`0x${digits}`);
   if (digits !== undefined && number > 0n && number < GROUP_ORDER) return ok(`0x${digits}`);
   const message = `${isNot} an EVM private key: 0x and 64 hex digits`;
-  const hint = "a Solana keypair belongs under the signers of a Solana network";
-  return err(fault("malformed-key", message, isKeypair(text) ? hint : undefined));
+  const hint = isKeypair(text)
+    ? "a Solana keypair belongs under the signers of a Solana network"
+    : "export the key again, or make one with coinslot keygen";
+  return err(fault("malformed-key", message, hint));
 }
 
 /** The keys that a list at that path refers to, for one network. */
@@ -136,10 +146,11 @@ export function readSigners(
     const path = [...list, index];
     const found = findKey(reference, context);
     if (!found.ok) {
-      problems.error(path, found.error);
+      if (!context.forgives(found.error)) problems.error(path, found.error);
       continue;
     }
-    const { source } = found.value;
+    const { source, file } = found.value;
+    if (file !== undefined) context.warnOfReaders(path, file);
     if (source === "literal") {
       problems.add(testnet ? "warning" : "error", path, literalKey(testnet ? "should" : "must"));
     }
@@ -150,7 +161,14 @@ export function readSigners(
     }
     if (signers.some((each) => each.key.reveal() === key.value)) {
       // Two signers with one key would take each other's account nonces, or send the same bytes twice.
-      problems.error(path, fault("duplicate-entry", "this is the same key as an earlier one"));
+      problems.error(
+        path,
+        fault(
+          "duplicate-entry",
+          "this is the same key as an earlier one",
+          "give each a key of its own",
+        ),
+      );
     }
     signers.push({ source, key: new Secret(key.value) });
   }

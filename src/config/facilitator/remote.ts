@@ -21,7 +21,7 @@ import { cdp, resolveCdpKey, type CdpKeySettings } from "./cdp-key.ts";
 import { Secret } from "./secret.ts";
 import type { Context } from "../reading/context.ts";
 import { BASE_URL, NETWORK } from "../reading/forms.ts";
-import { fault, readBaseUrl } from "../reading/reading.ts";
+import { fault, ONE_OF_TWO, readFacilitatorUrl } from "../reading/reading.ts";
 import {
   described,
   duration,
@@ -64,7 +64,7 @@ export interface SolanaObservedNetwork extends AskedChain {
 }
 
 const remoteMap = map({
-  url: described(text(readBaseUrl, BASE_URL), "Where the facilitator is, without /verify."),
+  url: described(text(readFacilitatorUrl, BASE_URL), "Where the facilitator is, without /verify."),
   headers: optional(
     z.record(headerKey, headerValue, "must be a map"),
     'Sent with every request; secrets belong here: { Authorization: "Bearer ${TOKEN}" }.',
@@ -84,7 +84,7 @@ const remoteMap = map({
 
 /** A URL alone, or a map. */
 export const remote = z.union(
-  [text(readBaseUrl, BASE_URL).transform((url) => remoteMap.parse({ url })), remoteMap],
+  [text(readFacilitatorUrl, BASE_URL).transform((url) => remoteMap.parse({ url })), remoteMap],
   "must be a URL or { url, … }",
 );
 
@@ -142,11 +142,11 @@ export function resolveObserved(
     if (urls.length === 0 && tree.intact(path)) {
       problems.error(path, fault("bad-value", "must have at least one URL"));
     }
-    if (own.has(network) || remote.length === 0) {
+    if (own.has(network) || (remote.length === 0 && tree.intact(["facilitator", "remote"]))) {
       const message = own.has(network)
         ? "has no effect: this network is settled here, with its own rpc"
         : "has no effect without facilitator.remote";
-      problems.add("warning", path, fault("unused-key", message), "key");
+      problems.add("warning", path, fault("unused-key", message, "remove it"), "key");
       continue;
     }
     observed.push(observe(network, urls, settled.offers));
@@ -181,7 +181,7 @@ function checkRemotes(remote: readonly RemoteFacilitatorSettings[], { problems }
   for (const [index, url] of urls.entries()) {
     if (urls.indexOf(url) === index) continue;
     const message = "this is the same facilitator as an earlier one";
-    problems.error(["facilitator", "remote", index], fault("duplicate-entry", message));
+    problems.error(["facilitator", "remote", index], fault("duplicate-entry", message, ONE_OF_TWO));
   }
 }
 

@@ -35,6 +35,7 @@ const MINTS: ReadonlyMap<string, string> = new Map([
 
 const EVM_FORM = "an EVM address (0x and 40 hex digits)";
 const SOLANA_FORM = "a Solana address (base58 of 32 bytes)";
+const MEANT = "copy the address that is meant";
 const NEVER_HERE = "never put one here";
 
 /** EIP-55 checksummed. The zero address is refused: nobody can spend from it. */
@@ -42,7 +43,7 @@ export const readEvmAddress: Reader<string> = (text) => {
   if (!isEvmAddress(text)) {
     return bad("must be an EVM address: 0x and 40 hex digits", hintForEvm(text));
   }
-  if (/^0x0*$/.test(text)) return bad("is the zero address, from which nobody can spend");
+  if (/^0x0*$/.test(text)) return bad("is the zero address, from which nobody can spend", MEANT);
   if (hasValidChecksum(text)) return ok(checksumAddress(text));
   const message = "the checksum of the address does not fit: a character is mistyped";
   return { ok: false, error: fault("bad-checksum", message, "copy the address again") };
@@ -54,7 +55,8 @@ const readSolanaAddress: Reader<string> = (text) => {
     return bad("must be a Solana address: base58 of 32 bytes", hintForSolana(text));
   }
   const program = PROGRAMS.get(text);
-  return program === undefined ? ok(text) : bad(`is ${program}, from which nobody can spend`);
+  if (program === undefined) return ok(text);
+  return bad(`is ${program}, from which nobody can spend`, MEANT);
 };
 
 /** An address of either family. */

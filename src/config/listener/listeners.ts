@@ -143,16 +143,17 @@ export const admin = z
     return { host, port, timeline: timeline ?? (host !== null && isLoopback(host)), hosts: names };
   });
 
-/** The public listeners. */
+/** The public listeners. `name`: by which clients ask for their certificates; null: a proxy before them does. */
 export function resolveListen(
   listen: readonly WrittenListener[],
+  name: string | null,
   context: Context,
 ): readonly ListenerSettings[] {
   const { tree, problems } = context;
   if (listen.length === 0 && tree.intact(["listen"])) {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
-  return listen.map((each, index) => resolveListener(each, placeOf(index, context), context));
+  return listen.map((each, index) => resolveListener(each, placeOf(index, context), context, name));
 }
 
 function placeOf(index: number, { tree }: Context): Path {
@@ -164,28 +165,33 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.[0-9]+){3}|\[?::1\]?|.*\.localhost)$/.test(host);
 }
 
-/** One address, at its place in the file. */
+/** One address, at its place in the file. `name`: by which clients ask for its certificate; null: not known. */
 export function resolveListener(
   { address: { host, port }, tls }: WrittenListener,
   path: Path,
   context: Context,
+  name: string | null = null,
 ): ListenerSettings {
   if (tls === undefined) return { host, port, tls: null };
   const files = { certFile: context.absolute(tls.cert), keyFile: context.absolute(tls.key) };
-  checkKeyPair(files, [...path, "tls"], context);
+  checkKeyPair(files, { path: [...path, "tls"], name }, context);
   return { host, port, tls: files };
 }
 
 /** The texts are not kept: the listener reads them when it opens, and again when they change. */
-function checkKeyPair({ certFile, keyFile }: ListenerTls, path: Path, context: Context): void {
+function checkKeyPair(
+  { certFile, keyFile }: ListenerTls,
+  { path, name }: { readonly path: Path; readonly name: string | null },
+  context: Context,
+): void {
   const { problems, environment } = context;
-  const cert = context.fileText([...path, "cert"], certFile, "a file in PEM");
-  const key = context.fileText([...path, "key"], keyFile, "a file in PEM");
+  const cert = context.pemText([...path, "cert"], certFile, "certificates");
+  const key = context.pemText([...path, "key"], keyFile, "a key");
   if (cert === undefined || key === undefined) return;
-  const found = keyPairFault(cert, key, (environment.now ?? Date.now)());
+  const found = keyPairFault(cert, key, (environment.now ?? Date.now)(), name);
   if (found === null) return;
-  const { severity, part, code, message } = found;
-  problems.add(severity, [...path, part], fault(code, `the file ${message}`));
+  const { severity, part, code, message, hint } = found;
+  problems.add(severity, [...path, part], fault(code, `the file ${message}`, hint));
 }
 
 /** All that a file may listen at. */
@@ -197,12 +203,17 @@ interface Listening {
   readonly facilitator: { readonly listen?: WrittenListener };
 }
 
-/** Two listeners on one address: the second would fail at start, or serve what the first should. */
-export function checkListeners(
+/** An address at its place in the file. */
+interface PlacedAddress {
+  readonly path: Path;
+  readonly address: ListenAddress;
+}
+
+function placedAddresses(
   { listen, sidecar, routes, admin, facilitator }: Listening,
   context: Context,
-): void {
-  const named: { readonly path: Path; readonly address: ListenAddress }[] = [];
+): readonly PlacedAddress[] {
+  const named: PlacedAddress[] = [];
   const isWritten = context.tree.stands(["listen"]);
   if (sidecar !== undefined && !isWritten) {
     named.push({ path: ["sidecar", "listen"], address: sidecar.listen });
@@ -215,13 +226,58 @@ export function checkListeners(
   if (facilitator.listen !== undefined) {
     named.push({ path: ["facilitator", "listen"], address: facilitator.listen.address });
   }
+  return named;
+}
+
+/** Two listeners on one address: the second would fail at start, or serve what the first should. */
+export function checkListeners(
+  document: Listening,
+  asked: readonly AskedUrl[],
+  context: Context,
+): void {
+  const named = placedAddresses(document, context);
   for (const [index, { path, address }] of named.entries()) {
     const rival = named.slice(0, index).find((each) => collide(each.address, address));
     if (rival === undefined) continue;
-    const taken = rival.path.map((step) => (typeof step === "number" ? `[${step}]` : step));
-    const message = `this address is already taken by ${taken.join(".").replaceAll(".[", "[")}`;
-    context.problems.error(path, fault("address-taken", message));
+    const message = `this address is already taken by ${inWords(rival.path)}`;
+    const hint = "give one of them another port";
+    context.problems.error(path, fault("address-taken", message, hint));
   }
+  for (const { path, url } of asked) {
+    const { hostname, protocol, port } = new URL(url);
+    const number = Number(port === "" ? (protocol === "https:" ? 443 : 80) : port);
+    const own = named.find(({ address }) => address.port === number && isHere(hostname, address));
+    if (own === undefined) continue;
+    const message = `is where this process itself listens (${inWords(own.path)}): each request would ask for another`;
+    const hint = "write the address of the program that is meant";
+    context.problems.error(path, fault("own-listener", message, hint));
+  }
+}
+
+/** A URL that this process asks, at its place in the file. */
+export interface AskedUrl {
+  readonly path: Path;
+  readonly url: string;
+}
+
+/** What the name leads to. */
+const LOCALHOST: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "::1"]);
+
+/** Whether a host leads to a listener on this machine, as far as names and numbers tell. */
+function isHere(hostname: string, { host }: ListenAddress): boolean {
+  const name = hostname.replace(/^\[|\]$/g, "");
+  if (host === null || isEverywhere(host)) return isLoopback(name) || isEverywhere(name);
+  const isNamed = name === "localhost" || host === "localhost";
+  return name === host || (isNamed && LOCALHOST.has(name) && LOCALHOST.has(host));
+}
+
+function isEverywhere(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
+}
+
+function inWords(path: Path): string {
+  const steps = path.map((step) => (typeof step === "number" ? `[${step}]` : step));
+  return steps.join(".").replaceAll(".[", "[");
 }
 
 function collide(left: ListenAddress, right: ListenAddress): boolean {

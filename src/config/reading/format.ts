@@ -10,12 +10,15 @@ export interface FormatOptions {
   readonly color?: boolean;
 }
 
+/** Problems that are printed at most: whoever mends those knows what the others are about. */
+const MAX_SHOWN = 50;
+const SEVERITIES = ["error", "warning", "note"] as const satisfies readonly Severity[];
 /** Widest part of a line that is quoted, characters. */
 const MAX_WIDTH = 120;
 const COLORS: Readonly<Record<Severity, number>> = { error: 31, warning: 33, note: 36 };
 
 /**
- * `text` is the masked text that came with the problems. Empty when there are none; otherwise ends with
+ * The most severe ones, in the order of the file. `text` is the masked text that came with the problems. Empty when there are none; otherwise ends with
  * a line break.
  */
 export function formatProblems(
@@ -24,7 +27,26 @@ export function formatProblems(
   options: FormatOptions = {},
 ): string {
   const lines = text.split(/\r?\n/);
-  return problems.map((each) => formatProblem(each, lines, options.color ?? false)).join("");
+  const shown = new Set(
+    SEVERITIES.flatMap((kind) => problems.filter(({ severity }) => severity === kind)).slice(
+      0,
+      MAX_SHOWN,
+    ),
+  );
+  const left = problems.filter((each) => !shown.has(each));
+  return problems
+    .filter((each) => shown.has(each))
+    .map((each) => formatProblem(each, lines, options.color ?? false))
+    .concat(left.length === 0 ? [] : [`and ${countsOf(left)} more\n`])
+    .join("");
+}
+
+/** `3 errors, 1 warning, 0 notes` */
+export function countsOf(problems: readonly Problem[]): string {
+  return SEVERITIES.map((kind) => {
+    const count = problems.filter(({ severity }) => severity === kind).length;
+    return `${count} ${kind}${count === 1 ? "" : "s"}`;
+  }).join(", ");
 }
 
 function formatProblem(problem: Problem, lines: readonly string[], color: boolean): string {

@@ -51,6 +51,8 @@ const SECRET_PLACES: readonly SecretPlace[] = [
  */
 const KEY_LIKE =
   /[0-9a-fA-F]{64,4096}|[1-9A-HJ-NP-Za-km-z]{80,4096}|(?:[0-9]{1,3}\s{0,64},\s{0,64}){31,255}[0-9]{1,3}/g;
+/** User name and password of a URL, which stand wrongly in any but that of a database. */
+const CREDENTIALS = /(?<=:\/\/)[^\s/?#"']{1,1024}(?=@)/g;
 /** Says where a secret is, and not what it is. */
 const PLACEHOLDER = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/;
 
@@ -60,7 +62,7 @@ export function maskKeys(text: string): string {
 
 /** `unsound`: parts of the text of which the tree says nothing certain, where no value is shown that could be one. */
 export function maskSecrets(text: string, tree: Tree, unsound: readonly Span[]): string {
-  let masked = maskKeys(text);
+  let masked = maskKeys(text).replace(CREDENTIALS, stars);
   const replace = ({ offset, length }: Span, change: (written: string) => string): void => {
     const end = offset + length;
     masked = masked.slice(0, offset) + change(masked.slice(offset, end)) + masked.slice(end);

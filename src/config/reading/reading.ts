@@ -47,6 +47,9 @@ const SOLANA_ALIASES: Readonly<Record<string, NetworkName>> = {
   devnet: "solana-devnet",
 };
 
+/** What to do about what is there twice. */
+export const ONE_OF_TWO = "remove one of the two";
+
 export function fault(code: ProblemCode, message: string, suggestion?: string): Fault {
   return suggestion === undefined ? { code, message } : { code, message, suggestion };
 }
@@ -64,18 +67,27 @@ export function notYet(what: string): { ok: false; error: Fault } {
 export const readDuration: Reader<number> = (text) => {
   const [, digits, unit = ""] = DURATION.exec(text) ?? [];
   if (digits === undefined) {
-    const bare = /^[0-9]+$/.test(text) ? `write ${text}s for seconds` : undefined;
+    const bare = /^[0-9]+$/.test(text) ? `write ${text}s for seconds` : unitHint(text);
     return bad(DURATION_FORM, bare);
   }
   const milliseconds = Number(digits) * (DURATION_UNITS[unit] ?? 0);
   return milliseconds <= MAX_DURATION_MS ? ok(milliseconds) : bad("must be at most 24h");
 };
 
+/** `30 seconds` as it was meant; undefined where the unit is no known one. */
+function unitHint(text: string, day?: string): string | undefined {
+  const near = /^([0-9]{1,9}) ?(?:(ms|millis|msecs?)|([smhd])[a-z]*)$/i;
+  const [, digits, ms, unit = ""] = near.exec(text) ?? [];
+  const units = { s: "s", m: "m", h: "h", d: day }[unit.toLowerCase()];
+  const meant = ms === undefined ? units : "ms";
+  return digits === undefined || meant === undefined ? undefined : `write ${digits}${meant}`;
+}
+
 /** Milliseconds, up to a year: how long something is kept, which nobody waits for. */
 export const readLasting: Reader<number> = (text) => {
   const [, digits, unit = ""] = LASTING.exec(text) ?? [];
   if (digits === undefined) {
-    const bare = /^[0-9]+$/.test(text) ? `write ${text}d for days` : undefined;
+    const bare = /^[0-9]+$/.test(text) ? `write ${text}d for days` : unitHint(text, "d");
     return bad(LASTING_FORM, bare);
   }
   const milliseconds = Number(digits) * (unit === "d" ? DAY_MS : (DURATION_UNITS[unit] ?? 0));
@@ -128,6 +140,20 @@ export const readOrigin: Reader<string> = (text) => {
   return bad("must have no path", "write it as path: { prefix: /… } of an entry of upstreams");
 };
 
+/** What is asked of a facilitator, below its URL. */
+const ENDPOINT = /\/(?:verify|settle|supported|discovery\/resources)$/;
+
+/** Where a facilitator is. */
+export const readFacilitatorUrl: Reader<string> = (text) => {
+  const url = readBaseUrl(text);
+  const [endpoint] = url.ok ? (ENDPOINT.exec(url.value) ?? []) : [];
+  if (endpoint === undefined) return url;
+  return bad(
+    `must end before ${endpoint}, which is added for each request`,
+    `leave out ${endpoint}`,
+  );
+};
+
 /** Path and query are allowed: RPC URLs carry keys there. */
 export const readRpcUrl: Reader<URL> = (text) => {
   const url = httpUrl(text);
@@ -147,7 +173,7 @@ function httpUrl(text: string): Result<URL, Fault> {
     return bad("must be an absolute http or https URL", hint);
   }
   if (url.username === "" && url.password === "") return ok(url);
-  return bad("must have no user name and password");
+  return bad("must have no user name and password", "write them as a header, from a variable");
 }
 
 export const readNetwork: Reader<NetworkName> = (text) => {

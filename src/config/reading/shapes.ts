@@ -196,7 +196,7 @@ export const headerValue = textLike(
 export const HOST_NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
 
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
-const HEADER_NAME_FORM = "is not the name of a header";
+const HEADER_NAME_FORM = "must be the name of a header, without spaces and underscores";
 
 export const headerName = textLike(HEADER_NAME, HEADER_NAME_FORM);
 

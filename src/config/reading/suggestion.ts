@@ -1,10 +1,14 @@
 /** "did you mean …": the nearest of a few known words, when one is near enough to be a typing error. */
 import damerauLevenshtein from "damerau-levenshtein";
+import { latinOf, lookAlike } from "./look-alikes.ts";
 
 /** `did you mean "routes"?`, or undefined when no candidate is near. */
 export function didYouMean(written: string, candidates: Iterable<string>): string | undefined {
   const nearest = nearestWord(written, candidates);
-  return nearest === undefined ? undefined : `did you mean ${JSON.stringify(nearest)}?`;
+  if (nearest === undefined) return undefined;
+  const letter = lookAlike(written);
+  const meant = `did you mean ${JSON.stringify(nearest)}?`;
+  return letter === undefined ? meant : `${meant} ${letter}`;
 }
 
 /**
@@ -12,7 +16,7 @@ export function didYouMean(written: string, candidates: Iterable<string>): strin
  * the longer word's letters and at least one.
  */
 export function nearestWord(written: string, candidates: Iterable<string>): string | undefined {
-  const word = written.toLowerCase();
+  const word = latinOf(written).toLowerCase();
   let best: string | undefined;
   let least = Infinity;
   for (const candidate of candidates) {

@@ -27,7 +27,7 @@ interface Sequence extends Common {
 
 interface Mapping extends Common {
   readonly kind: "mapping";
-  readonly entries: ReadonlyMap<string, TreeEntry>;
+  readonly entries: Map<string, TreeEntry>;
 }
 
 /** One value of the document. */
@@ -35,7 +35,7 @@ export type Located = Scalar | Sequence | Mapping;
 
 export interface TreeEntry {
   readonly key: Span;
-  readonly value: Located;
+  value: Located;
 }
 
 export class Tree {
@@ -87,6 +87,21 @@ export class Tree {
     return part === "key" ? entry.key : entry.value.span;
   }
 
+  /** Reads a key from now on where it was meant to stand: below a map, or a key that has no value yet. */
+  move(from: Path, to: Path): void {
+    const [source, target] = [this.find(from.slice(0, -1)), this.#locate(to.slice(0, -1))];
+    const entry = this.#locate(from);
+    if (entry === undefined || source?.kind !== "mapping" || target === undefined) return;
+    source.entries.delete(String(from.at(-1)));
+    const { value } = target;
+    if (value.kind !== "mapping") {
+      const entries = new Map([[String(to.at(-1)), entry]]);
+      target.value = { kind: "mapping", span: value.span, entries, refused: false };
+    } else {
+      value.entries.set(String(to.at(-1)), entry);
+    }
+  }
+
   /** Leaves these values out from now on. */
   refuse(values: readonly Located[]): void {
     for (const value of values) value.refused = true;
@@ -120,7 +135,7 @@ export class Tree {
   }
 }
 
-function plain(located: Located): unknown {
+export function plain(located: Located): unknown {
   if (located.kind === "scalar") return located.value;
   if (located.kind === "sequence") {
     return located.elements.filter((each) => !each.refused).map(plain);

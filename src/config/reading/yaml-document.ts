@@ -15,10 +15,11 @@ import {
   type Scalar as YamlScalar,
   type YAMLMap,
 } from "yaml";
-import type { Environment } from "./environment.ts";
+import { isForgiven, type Environment } from "./environment.ts";
 import { fillPlaceholders, hasPlaceholder } from "./interpolation.ts";
 import type { LineIndex } from "./line-index.ts";
 import type { Fault } from "./problem.ts";
+import { ONE_OF_TWO } from "./reading.ts";
 import {
   blocksOf,
   hasSeveralDocuments,
@@ -42,10 +43,34 @@ const DECIMAL = /^-?(?:0|[1-9][0-9]*)\.[0-9]+$/;
 /** Up to here every decimal number survives as a float. */
 const EXACT_DIGITS = 15;
 
+const NO_MERGE: Fault = {
+  code: "unknown-key",
+  message: "merge keys are not part of YAML 1.2",
+  suggestion: "write the keys out, or give the whole value an anchor and an alias",
+};
 const TOO_MANY_ALIASES: Fault = {
   code: "too-many-aliases",
   message: `aliases stand for more than ${MAX_ALIASED_VALUES} values`,
 };
+
+const TOO_LONG: Fault = {
+  code: "too-long",
+  message: `the file is longer than ${MAX_TEXT_LENGTH} characters`,
+  suggestion: "ten thousand routes need about a tenth of that",
+};
+const NOT_TEXT: Fault = {
+  code: "not-text",
+  message: "this is no text in UTF-8, but a program, an archive or another encoding",
+  suggestion: "name the YAML file, or save it as UTF-8",
+};
+/** Characters of a file that UTF-8 has not: of a text in an older encoding few are. */
+const MAX_UNREADABLE = 20;
+
+/** Whether a file may be one that somebody has written. */
+export function isText(text: string): boolean {
+  const start = text.slice(0, 4_096);
+  return !start.includes("\0") && start.split("\ufffd").length <= MAX_UNREADABLE;
+}
 
 export interface YamlDocument {
   /** What could be read, even where there are faults. */
@@ -59,15 +84,12 @@ export interface YamlDocument {
 }
 
 export function readYaml(text: string, lines: LineIndex, environment: Environment): YamlDocument {
-  if (text.length > MAX_TEXT_LENGTH) {
-    const fault: Fault = {
-      code: "too-long",
-      message: `the file is longer than ${MAX_TEXT_LENGTH} characters`,
-    };
+  const fault = isText(text) ? undefined : NOT_TEXT;
+  if (text.length > MAX_TEXT_LENGTH || fault !== undefined) {
     const span = { offset: 0, length: 1 };
     const tree = new Tree(scalar(null, span));
     const unsound = [{ offset: 0, length: text.length }];
-    return { tree, syntaxFaults: [{ span, fault }], unsound, faults: [] };
+    return { tree, syntaxFaults: [{ span, fault: fault ?? TOO_LONG }], unsound, faults: [] };
   }
   const reader = new Reader(text, lines, environment);
   const document = parse(text, 0);
@@ -183,6 +205,7 @@ class Reader {
 
   #mapping(node: YAMLMap<Node, Node | null>, span: Span): Located {
     const entries = new Map<string, TreeEntry>();
+    const merged: Located[] = [];
     for (const pair of node.items) {
       const keySpan = spanOf(pair.key) ?? span;
       const key = isScalar(pair.key) ? String(pair.key.value) : "";
@@ -191,9 +214,24 @@ class Reader {
       if (earlier !== undefined) {
         this.#fault(keySpan, this.#duplicate(key, earlier));
       } else if (key === "__proto__") {
-        this.#fault(keySpan, { code: "unknown-key", message: "this key has no meaning here" });
+        this.#fault(keySpan, {
+          code: "unknown-key",
+          message: "this key has no meaning here",
+          suggestion: "remove it",
+        });
+      } else if (key === "<<") {
+        this.#fault(keySpan, NO_MERGE);
+        merged.push(value);
       } else {
         entries.set(key, { key: keySpan, value });
+      }
+    }
+    // Read as it is meant, so that nothing is said to be missing.
+    for (const part of merged.flatMap((each) =>
+      each.kind === "sequence" ? each.elements : each,
+    )) {
+      for (const [key, entry] of part.kind === "mapping" ? part.entries : []) {
+        if (!entries.has(key)) entries.set(key, entry);
       }
     }
     return { kind: "mapping", span, entries, refused: false };
@@ -252,6 +290,7 @@ class Reader {
     const filled = fillPlaceholders(text, this.#environment);
     const source = this.#text.slice(span.offset, span.offset + span.length);
     for (const { placeholder, ...fault } of filled.faults) {
+      if (isForgiven(fault, this.#environment)) continue;
       const at = source.indexOf(placeholder);
       const place = { offset: span.offset + at, length: placeholder.length };
       this.#fault(at < 0 ? span : place, fault);
@@ -293,6 +332,6 @@ function duplicateKey(key: string, line: number): Fault {
   return {
     code: "duplicate-key",
     message: `${JSON.stringify(key)} is already given on line ${line}`,
-    suggestion: "remove one of the two",
+    suggestion: ONE_OF_TWO,
   };
 }

@@ -51,6 +51,9 @@ export function blocksOf(text: string): readonly Span[] {
 /** From where on the tree may say something else than the text; undefined: it does not. */
 export function unsoundFrom({ errors }: Document, root: Located, text: string): number | undefined {
   const faults = errors.filter(({ code }) => !LOCAL_FAULTS.has(code)).map(({ pos }) => pos[0]);
+  const slip = errors.find(isAboutIndentation);
+  if (slip !== undefined)
+    faults.unshift(indentationFault(slip.code, slip.pos[0], text).span.offset);
   const starts = faults.slice(0, MAX_FAULTS).map((fault) => soundBefore(fault, root, text));
   return starts.length === 0 ? undefined : Math.min(...starts);
 }
@@ -91,22 +94,32 @@ function openAt(located: Located, offset: number, text: string): Span | undefine
 
 /** `root` is what could be read of the document. */
 export function yamlFaults(document: Document, root: Located, text: string): LocatedFault[] {
-  const faults = [...document.errors, ...document.warnings].map(
-    ({ code, message, pos }, index) => ({
-      span: {
-        offset: placeOf(message, pos[0], index < MAX_FAULTS ? root : undefined, text),
-        length: 1,
-      },
-      fault: SYNTAX_FAULTS[code] ?? {
-        code: "yaml-syntax",
-        message: syntaxMessage(message),
-        ...(text.startsWith("${", pos[0] - 1) ? { suggestion: QUOTE_PLACEHOLDER } : {}),
-      },
-    }),
-  );
+  const complaints = [...document.errors, ...document.warnings];
+  const slip = complaints.find(isAboutIndentation);
+  const faults = complaints
+    // Where one line begins in a column of its own, the parser complains of those that follow.
+    .filter((complaint) => complaint === slip || !isAboutIndentation(complaint))
+    .map((complaint, index): LocatedFault => {
+      const { code, message, pos } = complaint;
+      const offset = placeOf(message, pos[0], index < MAX_FAULTS ? root : undefined, text);
+      if (complaint === slip) return indentationFault(code, offset, text);
+      if (message.startsWith("Implicit map keys need")) {
+        return { span: { offset, length: 1 }, fault: NO_KEY };
+      }
+      const suggestion = hintFor(message, pos[0], text);
+      const fault: Fault = { code: "yaml-syntax", message: syntaxMessage(message) };
+      return {
+        span: { offset, length: 1 },
+        fault: SYNTAX_FAULTS[code] ?? (suggestion === undefined ? fault : { ...fault, suggestion }),
+      };
+    });
   if (document.directives?.yaml.version !== "1.1") return faults;
   const span = { offset: Math.max(0, text.indexOf("%YAML")), length: 9 };
-  const fault: Fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
+  const fault: Fault = {
+    code: "yaml-syntax",
+    message: "this file is read as YAML 1.2, not 1.1",
+    suggestion: "remove that line",
+  };
   return [...faults, { span, fault }];
 }
 
@@ -129,12 +142,114 @@ function syntaxMessage(message: string): string {
 
 const QUOTE_PLACEHOLDER = 'inside { } and [ ], put quotes around a placeholder: "${NAME}"';
 
-const SYNTAX_FAULTS: Readonly<Record<string, Fault | undefined>> = {
-  TAB_AS_INDENT: {
+function hintFor(message: string, offset: number, text: string): string | undefined {
+  if (text.startsWith("${", offset - 1)) return QUOTE_PLACEHOLDER;
+  if (message.startsWith("Missing closing")) return "end it with the quote that it begins with";
+  if (message.startsWith("Plain value cannot")) return "put quotes around it";
+  if (UNCLOSED.test(message)) return "end a list with ], and a map with }";
+  return message.startsWith("Missing , or :") ? "put a comma between two entries" : undefined;
+}
+
+/** What the parser says of a line that begins in another column than it should. */
+const INDENTATION: ReadonlySet<string> = new Set([
+  "TAB_AS_INDENT",
+  "BAD_INDENT",
+  "BLOCK_AS_IMPLICIT_KEY",
+  "MULTILINE_IMPLICIT_KEY",
+]);
+/** What looks like a space and is none. */
+const ODD_SPACE = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]/;
+const OUTERMOST = /^[A-Za-z]\w*[ \t]*:/;
+/** Lines that are looked at for where others begin. */
+const MAX_LINES_ABOVE = 1_000;
+
+function isAboutIndentation({ code, message }: Document["errors"][number]): boolean {
+  return INDENTATION.has(code) && !UNCLOSED.test(message);
+}
+
+function indentationFault(code: string, offset: number, text: string): LocatedFault {
+  if (code === "TAB_AS_INDENT") return { span: { offset, length: 1 }, fault: TAB };
+  const start = lineStart(text, offset);
+  const above = linesAbove(text, start);
+  // A space that is none makes a line a part of the one before.
+  for (const at of [start, ...above.map((each) => each.start)]) {
+    const [indent = ""] = /^[^\S\n]*/.exec(text.slice(at, at + MAX_DEPTH * 8)) ?? [];
+    const odd = indent.search(ODD_SPACE);
+    if (odd >= 0) return { span: { offset: at + odd, length: 1 }, fault: oddSpace(indent, odd) };
+  }
+  // No outermost key has a slash or a space: the line before is the one that does not begin where it should.
+  const [before] = above;
+  if (before?.indent === 0 && !OUTERMOST.test(text.slice(before.start, before.start + 100))) {
+    const columns = linesAbove(text, before.start).map((each) => each.indent);
+    const next = text.slice(start, start + 1_000).search(/\S/);
+    const span = { offset: before.start, length: 1 };
+    return { span, fault: misplaced(0, new Set([...columns, next])) };
+  }
+  const line = /^[^\n]*/.exec(text.slice(start, start + 1_000))?.[0] ?? "";
+  const indent = line.search(/\S/);
+  const span = { offset: start + indent, length: Math.max(1, line.trim().length) };
+  const isKey = /:(?:\s|$)/.test(line);
+  if (!isKey) return { span, fault: NO_KEY };
+  if (code === "BLOCK_AS_IMPLICIT_KEY" && /: .*:(?: |$)/.test(line)) {
+    return { span: { offset, length: 1 }, fault: SECOND_COLON };
+  }
+  return { span, fault: misplaced(indent, new Set(above.map((each) => each.indent))) };
+}
+
+/** Where the lines before one begin, and begin to be written, up to the outermost map; the nearest first. */
+function linesAbove(text: string, start: number) {
+  const lines: { readonly start: number; readonly indent: number }[] = [];
+  let end = start - 1;
+  for (let left = MAX_LINES_ABOVE; left > 0 && end > 0; left -= 1) {
+    const at = lineStart(text, end);
+    const line = text.slice(at, Math.min(end, at + 1_000));
+    const indent = line.search(/[^\s-]/);
+    if (indent >= 0 && line.charAt(indent) !== "#") lines.push({ start: at, indent });
+    if (indent === 0) break;
+    end = at - 1;
+  }
+  return lines;
+}
+
+function misplaced(indent: number, above: ReadonlySet<number>): Fault {
+  const columns = [...above].toSorted((left, right) => left - right);
+  const fewer = columns.findLast((column) => column < indent);
+  const more = columns.find((column) => column > indent);
+  const near = [fewer, more].filter((column) => column !== undefined).join(" or ");
+  return {
     code: "yaml-syntax",
-    message: "tabs are not allowed as indentation",
+    message: "this line begins in another column than those that it belongs to",
+    suggestion: `indent it by ${near === "" ? "0" : near} spaces, as lines above it are`,
+  };
+}
+
+function oddSpace(indent: string, at: number): Fault {
+  const code = (indent.codePointAt(at) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  return {
+    code: "yaml-syntax",
+    message: `this line is indented with a character that only looks like a space (U+${code})`,
     suggestion: "indent with spaces",
-  },
+  };
+}
+
+const TAB: Fault = {
+  code: "yaml-syntax",
+  message: "tabs are not allowed as indentation",
+  suggestion: "indent with spaces",
+};
+const NO_KEY: Fault = {
+  code: "yaml-syntax",
+  message: "this line is no key with a value",
+  suggestion: "write a colon and a space between them",
+};
+const SECOND_COLON: Fault = {
+  code: "yaml-syntax",
+  message: "a value in which a space follows a colon is taken for a key",
+  suggestion: "put quotes around the whole value",
+};
+
+const SYNTAX_FAULTS: Readonly<Record<string, Fault | undefined>> = {
+  BLOCK_IN_FLOW: SECOND_COLON,
   MULTIPLE_DOCS: {
     code: "yaml-syntax",
     message: "a second document begins here; a configuration is one document",
@@ -145,7 +260,11 @@ const SYNTAX_FAULTS: Readonly<Record<string, Fault | undefined>> = {
     message: "tags such as !name have no meaning here",
     suggestion: "put quotes around a value that begins with !",
   },
-  NON_STRING_KEY: { code: "yaml-syntax", message: "a key must be plain text" },
+  NON_STRING_KEY: {
+    code: "yaml-syntax",
+    message: "a key must be plain text",
+    suggestion: "put quotes around a key that begins with * or &",
+  },
   RESOURCE_EXHAUSTION: TOO_DEEP,
 };
 

@@ -7,9 +7,10 @@ import { readAddress, readEvmAddress, readPayee, readSolanaPayee } from "../list
 import type { Context } from "../reading/context.ts";
 import { ADDRESS, AMOUNT, EVM_ADDRESS, NETWORK, SOLANA_ADDRESS } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
-import { fault, readAmount, readNetwork } from "../reading/reading.ts";
+import { fault, ONE_OF_TWO, readAmount, readNetwork } from "../reading/reading.ts";
 import {
   described,
+  flag,
   map,
   matching,
   named,
@@ -65,9 +66,14 @@ export const acceptEntry = z.union(
         text(readAmount, AMOUNT),
         "Amount in atomic units, in quotes, in place of the route's price.",
       ),
+      testnet: optional(
+        flag,
+        "Says that a test network is meant where real ones are accepted, too: its money costs nothing and buys the same.",
+        false,
+      ),
     }),
   ],
-  "must be a network or { network, asset, amount }",
+  "must be a network or { network, asset, amount, testnet }",
 );
 
 /** Which of it belongs to which family of networks is decided in `accepted.ts`. */
@@ -218,6 +224,24 @@ function configuredAsset(written: WrittenToken, { problems, tree }: Context): As
   return kind === "evm" && eip712 !== undefined ? { symbol, address, decimals, eip712 } : undefined;
 }
 
+/** Money of a test network is free: beside real networks it has to be said that it buys the same. */
+function checkTestMoney(
+  { network, testnet }: Exclude<AcceptEntry, string>,
+  real: NetworkName | undefined,
+  entry: Path,
+  problems: Context["problems"],
+): void {
+  const isTest = networkOf(network).testnet;
+  if (testnet && !isTest) {
+    const message = `is true, but ${network} is no test network`;
+    problems.error([...entry, "testnet"], fault("bad-value", message, "leave it out"));
+  }
+  if (!isTest || testnet || real === undefined) return;
+  const message = `${network} is a test network beside ${real}: who has test money, which costs nothing, buys for it`;
+  const hint = `remove it, or say that it is meant: { network: ${network}, testnet: true }`;
+  problems.error(entry, fault("test-money", message, hint));
+}
+
 /** Looks up the tokens of one `accept` list, in its order. */
 export function acceptedTokens(
   entries: readonly AcceptEntry[],
@@ -226,10 +250,15 @@ export function acceptedTokens(
   { problems }: Context,
 ): readonly AcceptedToken[] {
   const tokens: AcceptedToken[] = [];
+  const real = entries
+    .map((entry) => (typeof entry === "string" ? entry : entry.network))
+    .find((network) => !networkOf(network).testnet);
   for (const [index, entry] of entries.entries()) {
     const here = [...path, index];
-    const written = typeof entry === "string" ? { network: entry } : entry;
+    const written: Exclude<AcceptEntry, string> =
+      typeof entry === "string" ? { network: entry, testnet: false } : entry;
     const { network, asset: symbol = dollarAsset(network).symbol, amount = null } = written;
+    checkTestMoney(written, real, here, problems);
     const asset = assets.find(symbol, network);
     const excess = amount === null ? undefined : checkAmount(network, amount);
     if (asset === undefined && assets.wasRefused(symbol, network)) continue;
@@ -240,7 +269,10 @@ export function acceptedTokens(
     } else if (
       tokens.some((each) => each.network === network && each.asset.address === asset.address)
     ) {
-      problems.error(here, fault("duplicate-entry", "the same token is accepted twice"));
+      problems.error(
+        here,
+        fault("duplicate-entry", "the same token is accepted twice", ONE_OF_TWO),
+      );
     } else if (excess !== undefined) {
       problems.error([...here, "amount"], excess);
     } else {

@@ -16,7 +16,7 @@ export const contact = text(
     if (link === undefined) return bad(WANTED);
     return link.length <= MAX_LENGTH
       ? ok(written)
-      : bad("is too long to stand in an answer's head");
+      : bad("is too long to stand in an answer's head", "write a shorter one");
   },
   matching(
     /^(?:[^\s@/:?#<>"]+@[^\s@/:?#<>"]+|https?:\/\/[^\s@]+)$/,

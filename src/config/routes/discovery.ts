@@ -5,7 +5,7 @@ import { err, ok, type Result } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
 import { BASE_URL } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
-import { fault, readBaseUrl } from "../reading/reading.ts";
+import { fault, readFacilitatorUrl } from "../reading/reading.ts";
 import { described, flag, map, matching, optional, plainText, text } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import { contact } from "./contact.ts";
@@ -116,7 +116,7 @@ export const discovery = map({
     "Whom to write to about what is sold, for /openapi.json: an email address or the URL of a page.",
   ),
   facilitator: optional(
-    text(readBaseUrl, BASE_URL),
+    text(readFacilitatorUrl, BASE_URL),
     "Public address of the facilitator, for /.well-known/x402. Without it: none is named.",
   ),
 });

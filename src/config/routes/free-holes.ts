@@ -27,7 +27,8 @@ export function warnOfFreeHoles(config: Priced, { problems }: Context): void {
     if (around === undefined) continue;
     const message = `is free although ${around.key} (line ${around.line}) is priced around it`;
     const path = ["routes", route.key];
-    problems.add("warning", path, fault("free-hole", message), "key");
+    const hint = "give it a price, or put what is free where nothing is sold";
+    problems.add("warning", path, fault("free-hole", message, hint), "key");
   }
   for (const [path, below] of freeBelow(config, rests)) {
     const examples = below.slice(0, MAX_EXAMPLES).map((route) => `${route.pattern}/…`);

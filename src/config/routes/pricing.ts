@@ -45,7 +45,7 @@ export interface Wanted {
   readonly price: Price | undefined;
   readonly pricePath: Path;
   readonly accept: readonly AcceptEntry[] | undefined;
-  readonly payTo: Payees | undefined;
+  readonly payTo?: Payees | undefined;
 }
 
 /** What holds for every route that says nothing else. */
@@ -138,9 +138,21 @@ export class Pricing {
       this.#context.errorOnce(route, fault("no-payto", message, payToHint(tokens)));
       return;
     }
+    const kinds = new Set(tokens.map(({ network }) => networkOf(network).kind));
+    if (!this.#checkOwnPayee(route, wanted, kinds)) return;
     for (const token of tokens) {
       const payTo = this.#payTo(token, wanted);
-      if (payTo === undefined) {
+      const [written, ...others] = kindsOf(this.#terms.payTo);
+      if (
+        payTo === undefined &&
+        written !== undefined &&
+        others.length === 0 &&
+        !kinds.has(written)
+      ) {
+        const path = this.#placeOfPayee(route, {}, written);
+        const message = `is ${FAMILIES[written]} address, and no network of that family is accepted here`;
+        problems.error(path, fault("no-payto", message, instead(networkOf(token.network).kind)));
+      } else if (payTo === undefined) {
         const message = `nothing says who is paid on ${token.network}`;
         const hint = 'write payTo: { evm: "0x…", solana: … }';
         problems.error(token.path, fault("no-payto", message, hint));
@@ -152,7 +164,23 @@ export class Pricing {
     }
   }
 
-  #placeOfPayee(route: Path, { payTo }: Wanted, kind: Network["kind"]): Path {
+  /** A route's own payee whose network it does not accept is never paid: the global one is, or nobody. */
+  #checkOwnPayee(route: Path, wanted: Wanted, kinds: ReadonlySet<Network["kind"]>): boolean {
+    const { tree, problems } = this.#context;
+    const list = tree.has([...route, "accept"]) ? [...route, "accept"] : ["accept"];
+    const written = kindsOf(wanted.payTo);
+    if (kinds.size === 0 || written.length === 0 || !tree.intact(list)) return true;
+    const isPaid = written.some((kind) => kinds.has(kind));
+    for (const kind of written.filter((each) => !kinds.has(each))) {
+      const path = this.#placeOfPayee(route, wanted, kind);
+      const message = `is not paid: this route accepts no network on which ${FAMILIES[kind]} address is`;
+      const hint = `${instead(kind === "evm" ? "solana" : "evm")}, or accept ${EXAMPLES[kind]}`;
+      problems.add(isPaid ? "note" : "error", path, fault("not-used", message, hint));
+    }
+    return isPaid;
+  }
+
+  #placeOfPayee(route: Path, { payTo }: Pick<Wanted, "payTo">, kind: Network["kind"]): Path {
     const path = payTo?.[kind] === undefined ? ["payTo"] : [...route, "payTo"];
     return this.#context.tree.find(path)?.kind === "mapping" ? [...path, kind] : path;
   }
@@ -165,8 +193,8 @@ export class Pricing {
 
   #checkSettled({ network, path }: AcceptedToken): void {
     const { tree } = this.#context;
-    if (this.#settles(network) || !tree.has(["facilitator"])) return;
-    if (!tree.intact(["facilitator"])) return;
+    if (this.#settles(network) || !tree.stands(["facilitator"])) return;
+    if (!["embedded", "remote"].every((key) => tree.intact(["facilitator", key]))) return;
     const message = `nothing settles payments on ${network}`;
     const hint = `add facilitator: URL, or facilitator.embedded.networks.${network}`;
     this.#context.problems.error(path, fault("no-facilitator", message, hint));
@@ -221,6 +249,21 @@ export class Pricing {
   }
 }
 
+const FAMILIES = { evm: "an EVM", solana: "a Solana" } as const;
+/** A network of each family. */
+const EXAMPLES = { evm: "base", solana: "solana" } as const;
+
+function kindsOf(payTo: Payees | undefined): readonly Network["kind"][] {
+  return (["evm", "solana"] as const).filter((kind) => payTo?.[kind] !== undefined);
+}
+
+/** What to write where the payee is of the other family. */
+function instead(kind: Network["kind"]): string {
+  return kind === "evm"
+    ? 'write an EVM address: payTo: "0x…"'
+    : "write the address of a Solana wallet";
+}
+
 /** Of the stablecoin that has most. */
 const MOST_DECIMALS = Math.max(...NETWORK_NAMES.map((name) => dollarAsset(name).decimals));
 
@@ -228,9 +271,11 @@ function dollarAmount({ dollars }: DollarPrice, decimals: number): Result<Atomic
   const parsed = parseDollars(dollars, decimals);
   if (parsed.ok) return parsed;
   const { kind, message } = parsed.error;
-  const hint =
-    kind === "too-precise" ? `write at most ${decimals} digits behind the point` : undefined;
-  return err(fault("bad-price", message, hint));
+  const hints: Readonly<Record<string, string>> = {
+    "too-precise": `write at most ${decimals} digits behind the point`,
+    zero: "write free",
+  };
+  return err(fault("bad-price", message, hints[kind]));
 }
 
 /** EVM before Solana: what older clients can pay stands first. */

@@ -5,6 +5,7 @@
 import { readingsOf } from "../../http/path-readings.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import type { Fault } from "../reading/problem.ts";
+import { latinOf, lookAlike } from "../reading/look-alikes.ts";
 import { bad, fault, readMethod } from "../reading/reading.ts";
 
 export type PathSegmentSetting =
@@ -31,11 +32,25 @@ const MAX_PATTERN = 1024;
  */
 const AMBIGUOUS_ESCAPE = /%(?:2F|3B|5C|[01][0-9A-F]|7F|C2%[89][0-9A-F]|25[0-9A-Fa-f]{2})/;
 
+const NAME_OR_REST = "write :name for one part, and * at the end for the rest";
+const NEVER_ASKED = "leave it out: nobody can ask for it";
+
+/** Signs of a regular expression, or of a pattern as other programs write them. */
+const EXPRESSION =
+  /^(?:[A-Za-z,]+ )?[~^]|\.[*+](?:\W|$)|\\[dws/.]|[)\]][*+?]|\(\?|\((?=.*\))|\[[^\]]*-[^\]]*\]/;
+
 export function readRouteKey(key: string): Result<RouteKey, Fault> {
+  if (key.length <= MAX_PATTERN && EXPRESSION.test(key)) {
+    const message = "this looks like a regular expression: a route is a path, part by part";
+    const meant = asPattern(key);
+    if (meant !== undefined) return refuse(message, meant);
+    return err(fault("bad-route", message, NAME_OR_REST));
+  }
   const slash = key.indexOf("/");
   if (slash < 0 || key.includes("://")) {
     const near = /^([A-Za-z,]+ )?([\w.-]+)$/.exec(key);
-    const spelling = near ? `${near[1] ?? ""}/${near[2]}` : undefined;
+    const bare = key.replace(/https?:\/\/[^/]+(?=\/)/, "");
+    const spelling = near ? `${near[1] ?? ""}/${near[2]}` : bare === key ? undefined : bare;
     return refuse("a route is a path that begins with /, after methods where needed", spelling);
   }
   const bare = withoutSlash(key);
@@ -47,6 +62,16 @@ export function readRouteKey(key: string): Result<RouteKey, Fault> {
   if (!methods.ok) return methods;
   const segments = readPattern(pattern, key.slice(0, slash));
   return segments.ok ? ok({ methods: methods.value, pattern, segments: segments.value }) : segments;
+}
+
+/** A simple expression as the route that it stands for; undefined: it is none of those. */
+function asPattern(key: string): string | undefined {
+  const [, methods = "", path = ""] = /^([A-Za-z,]+ )?[~^*= ]*([^$]*)\$?$/.exec(key) ?? [];
+  const plain = path
+    .replace(/\\([/.])/g, "$1")
+    .replace(/\/\(?(?:\.[*+]|\*\*)\)?$/, "/*")
+    .replace(/\/(?:\((?:\[[^/]*\]|\\[a-z]|\.)[+*]?\)|(?:\[[^/]*\]|\\[a-z])[+*]?)(?=\/|$)/g, "/:id");
+  return /^\/[\w/:.*~-]*$/.test(plain) ? `${methods}${plain}` : undefined;
 }
 
 /** `GET weather/today` or `weather/today` as it was meant; undefined where the first word is a method. */
@@ -75,7 +100,10 @@ function readMethods(text: string, pattern: string): Result<readonly string[] | 
   for (const token of tokens) {
     const method = readMethod(token.toUpperCase());
     if (!method.ok) return method;
-    if (methods.includes(method.value)) return refuse("a method is listed twice");
+    if (methods.includes(method.value)) {
+      const spelling = `${[...new Set(canonical.trim().split(","))].join()} ${pattern}`;
+      return refuse("a method is listed twice", spelling);
+    }
     methods.push(method.value);
   }
   if (text === canonical) return ok(methods);
@@ -90,13 +118,23 @@ function readPattern(
   prefix: string,
 ): Result<readonly PathSegmentSetting[], Fault> {
   const reason = forbidden(pattern);
-  if (reason !== undefined) return refuse(reason);
+  if (reason !== undefined) {
+    const spelling = namedPattern(pattern, prefix);
+    const [message, hint] = reason;
+    return spelling === undefined
+      ? err(fault("bad-route", message, hint))
+      : refuse(message, spelling);
+  }
+  const letter = lookAlike(pattern);
+  if (letter !== undefined) {
+    return refuse(`the path is not what it seems: ${letter}`, `${prefix}${latinOf(pattern)}`);
+  }
   const canonical = canonicalPattern(pattern);
   if (canonical === undefined) return refuse("a percent sign is not followed by UTF-8 in hex");
   if (AMBIGUOUS_ESCAPE.test(canonical)) {
-    return refuse(
-      "an encoded separator, control character or percent sign is refused in every path",
-    );
+    const message =
+      "an encoded separator, control character or percent sign is refused in every path";
+    return err(fault("bad-route", message, NEVER_ASKED));
   }
   if (canonical !== pattern) {
     return refuse("the path is not in canonical form", `${prefix}${canonical}`);
@@ -113,7 +151,10 @@ function readPattern(
     const segment = readSegment(text, index === texts.length - 1);
     if (!segment.ok) return segment;
     if (segment.value.kind === "param") {
-      if (names.has(segment.value.name)) return refuse("a parameter is named twice");
+      if (names.has(segment.value.name)) {
+        const hint = "give each a name of its own";
+        return err(fault("bad-route", "a parameter is named twice", hint));
+      }
       names.add(segment.value.name);
     }
     segments.push(segment.value);
@@ -133,25 +174,42 @@ function hasTooManyReadings(texts: readonly string[]): boolean {
 function readSegment(text: string, last: boolean): Result<PathSegmentSetting, Fault> {
   if (text === "*" && last) return ok({ kind: "rest" });
   if (text.includes("*")) {
-    return refuse("* stands only as the whole last segment; :name stands for any one segment");
+    const message = "* stands only as the whole last segment; :name stands for any one segment";
+    return err(fault("bad-route", message, last ? "end it with /*" : "write :name"));
   }
   if (PARAMETER.test(text)) return ok({ kind: "param", name: text.slice(1) });
   if (text.startsWith(":")) return refuse("a parameter is a colon and a name: /reports/:id");
   return ok({ kind: "static", text });
 }
 
-/** What no other spelling could put right. */
-function forbidden(pattern: string): string | undefined {
-  if (pattern.length > MAX_PATTERN) return `a path has at most ${MAX_PATTERN} characters here`;
-  if (/[?#]/.test(pattern)) return "a route has no query and no fragment, only the path counts";
+/** `/reports/{id}`, as an API description or a framework has it; undefined where a pattern is nothing like it. */
+function namedPattern(pattern: string, prefix: string): string | undefined {
+  const named = pattern
+    .replace(/\{(?:\*\*?|\w+:?\*)\}$|<path:\w+>$/, "*")
+    .replace(/(?<=\/)[{<](?:\w+:)?(\w+)[}>](?=\/|$)/g, ":$1");
+  return named === pattern || forbidden(named) !== undefined ? undefined : `${prefix}${named}`;
+}
+
+/** What stands in the way of any path, and what to do about it. */
+function forbidden(pattern: string): readonly [message: string, hint: string] | undefined {
+  if (pattern.length > MAX_PATTERN) {
+    return [`a path has at most ${MAX_PATTERN} characters here`, "end a shorter one with /*"];
+  }
+  if (/[?#]/.test(pattern)) {
+    const message = "a route has no query and no fragment, only the path counts";
+    return [message, "leave out the ? or # and what follows it"];
+  }
   if (/[\\;\p{Cc}]/u.test(pattern)) {
-    return "backslashes, semicolons and control characters are refused in every path";
+    const message = "backslashes, semicolons and control characters are refused in every path";
+    return [message, NEVER_ASKED];
   }
   if (/\/\.{1,2}(?=\/|$)/.test(pattern.replace(/%2e/gi, "."))) {
-    return "segments . and .. are refused in every path";
+    return ["segments . and .. are refused in every path", "write the path that they lead to"];
   }
   if (/[{}<>^`|"[\]]/.test(pattern)) {
-    return "brackets, braces and quotes have no meaning in a path: there are no regular expressions";
+    const message =
+      "brackets, braces and quotes have no meaning in a path: there are no regular expressions";
+    return [message, NAME_OR_REST];
   }
   return undefined;
 }

@@ -270,7 +270,8 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     for (const key of Object.keys(block)) {
       if (key === "price" || key === "upstream" || !context.tree.stands([...path, key])) continue;
       const message = "has no meaning on a free route";
-      context.problems.errorAtKey([...path, key], fault("unused-key", message));
+      const hint = "remove it, or give the route a price";
+      context.problems.errorAtKey([...path, key], fault("unused-key", message, hint));
     }
     return { kind: "free", upstream };
   }

@@ -36,21 +36,25 @@ const CLIENT = /^(?:forwarded|x-forwarded-.*|x-real-ip)$/;
 const REROUTING =
   /^x-(?:http-(?:method(?:-override)?|path-override)|method-override|(?:envoy-)?original-(?:host|method|path|ur[il])|rewrite-url)$/;
 
+const REMOVE = "leave it out";
+
 /** The fault of a lower-case name; undefined where it may be set, or removed. */
 function crossingNameFault(name: string, use: "set" | "remove"): Fault | undefined {
   const code = "bad-header";
   if (name === "host") {
     return fault(code, "Host has a key of its own", "write host: NAME beside headers");
   }
-  if (OWN.test(name)) return fault(code, "this header is the gateway's own");
+  if (OWN.test(name)) return fault(code, "this header is the gateway's own", REMOVE);
   if (CLIENT.test(name)) {
-    return fault(code, "this header says who the client is: the gateway writes it");
+    return fault(code, "this header says who the client is: the gateway writes it", REMOVE);
   }
   if (REROUTING.test(name)) {
-    return fault(code, "this header asks for another path or method than the one that is priced");
+    const message = "this header asks for another path or method than the one that is priced";
+    return fault(code, message, REMOVE);
   }
   if (use === "set" && name === "idempotency-key") {
-    return fault(code, "this header is different for each payment: the gateway writes it");
+    const message = "this header is different for each payment: the gateway writes it";
+    return fault(code, message, REMOVE);
   }
   if (use === "set" && !isPlainName(name)) {
     const message = "backends may read this as the name with dashes, which a client could send";

@@ -20,14 +20,46 @@ interface Served {
   readonly upstreams: readonly Upstream[];
   readonly routes: readonly RouteSettings[];
   readonly hosts: readonly string[] | null;
+  readonly publicUrl: string | null;
+  readonly defaultUpstream: string | null;
 }
 
-export function reviewUpstreams(config: Served, context: Context): void {
+/** `isComplete`: nothing of the file was refused, so that what leads to an upstream is all known. */
+export function reviewUpstreams(config: Served, isComplete: boolean, context: Context): void {
+  if (isComplete) reviewUse(config, context);
   for (const upstream of config.upstreams) {
     reviewRetry(upstream, context);
     reviewHost(upstream, config, context);
   }
   reviewSharedTargets(config, context);
+}
+
+function reviewUse(
+  { upstreams, routes, publicUrl, defaultUpstream }: Served,
+  context: Context,
+): void {
+  const { problems, tree } = context;
+  const used = new Set(
+    routes.map(({ action }) => (action.kind === "deny" ? null : action.upstream)),
+  );
+  const origin = publicUrl === null ? null : new URL(publicUrl).origin;
+  for (const { name, targets } of upstreams) {
+    const isOnly = !tree.has(["upstreams", name]);
+    if (!used.has(name) && defaultUpstream !== name) {
+      const message = "is not used: no route leads there";
+      const hint = isOnly ? "remove it" : `remove it, or add upstream: ${name} to a route`;
+      const path = isOnly ? ["upstream"] : ["upstreams", name];
+      problems.add("warning", path, fault("unused-upstream", message, hint), "key");
+    }
+    for (const [index, { url }] of targets.entries()) {
+      if (url !== origin) continue;
+      const message = "is publicUrl, which leads here: each request would ask for another";
+      const hint = "write the address of the backend itself";
+      const list = ["upstreams", name, "targets"];
+      const path = isOnly ? ["upstream"] : context.placeOfUrl([...list, index]);
+      problems.add("warning", path, fault("own-listener", message, hint));
+    }
+  }
 }
 
 function reviewRetry({ name, retry }: Upstream, { problems }: Context): void {
@@ -38,7 +70,7 @@ function reviewRetry({ name, retry }: Upstream, { problems }: Context): void {
   problems.add(
     "warning",
     ["upstreams", name, "retry", "methods", index],
-    fault("unsafe-retry", message),
+    fault("unsafe-retry", message, "leave it out, or retry on connect-failure alone"),
   );
 }
 

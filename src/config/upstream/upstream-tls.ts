@@ -39,11 +39,11 @@ export function resolveTls(
   context: Context,
 ): UpstreamTls {
   const { problems } = context;
-  const authorities = readPem([...path, "ca"], ca, context);
+  const authorities = readPem([...path, "ca"], ca, context, "certificates");
   if (authorities !== null) readCertificate(authorities, [...path, "ca"], context);
-  const certificate = readPem([...path, "cert"], cert, context);
+  const certificate = readPem([...path, "cert"], cert, context, "certificates");
   const first = certificate && readCertificate(certificate, [...path, "cert"], context);
-  const secret = readPem([...path, "key"], key, context);
+  const secret = readPem([...path, "key"], key, context, "a key");
   const read = secret === null ? undefined : readKey(secret, [...path, "key"], context);
   if ((cert === undefined) !== (key === undefined)) {
     const [given, missing] = cert === undefined ? ["key", "cert"] : ["cert", "key"];
@@ -64,9 +64,13 @@ export function resolveTls(
 }
 
 /** The text of a file; null where none is named, or after an error. */
-function readPem(path: Path, file: string | undefined, context: Context): string | null {
-  if (file === undefined) return null;
-  return context.fileText(path, file, "a file in PEM") ?? null;
+function readPem(
+  path: Path,
+  file: string | undefined,
+  context: Context,
+  holds: Parameters<Context["pemText"]>[2],
+): string | null {
+  return file === undefined ? null : (context.pemText(path, file, holds) ?? null);
 }
 
 /** The first of the certificates, all of which have to be readable; undefined after an error. */

@@ -4,6 +4,7 @@ import { text as readText } from "node:stream/consumers";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { startFacilitator, type RunningFacilitator } from "../../support/facilitator.ts";
+import { accepting } from "../../support/accepting.ts";
 import { startGateway, type RunningGateway } from "../../support/gateway.ts";
 import { startHub } from "../../support/hub.ts";
 import { freshAccount } from "../../support/payer.ts";
@@ -116,7 +117,7 @@ async function startEverywhere(
     const payTo = networkOf(name).kind === "solana" ? `, payTo: { solana: ${SOLANA.payee} }` : "";
     return `  GET /on/${name}: { price: $0.01, accept: [${name}]${payTo} }`;
   });
-  const all = `  GET /all: { price: $0.01, accept: [${NETWORK_NAMES.toReversed().join(", ")}], payTo: { evm: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", solana: ${SOLANA.payee} } }`;
+  const all = `  GET /all: { price: $0.01, accept: [${accepting(NETWORK_NAMES.toReversed())}], payTo: { evm: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", solana: ${SOLANA.payee} } }`;
   return startGateway({
     chain,
     routes: `\n${[...one, all].join("\n")}\n`,

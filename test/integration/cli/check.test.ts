@@ -1,7 +1,7 @@
 /** `coinslot check` and `coinslot schema` as people, scripts and continuous integration use them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { placesOf } from "../../../src/app/places.ts";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
+import { accepting } from "../../support/accepting.ts";
 import { Site } from "../../support/serve.ts";
 import { runHere } from "./run-here.ts";
 
@@ -23,7 +24,7 @@ payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 facilitator: https://facilitator.example.com
 unmatched: deny
 `;
-const WARNED = `${GATEWAY}accept: [base-sepolia, sei]
+const WARNED = `${GATEWAY}accept: [base-sepolia, sei-testnet]
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `;
@@ -100,6 +101,44 @@ describe("check", () => {
     expect(JSON.parse(stdout)).toMatchObject({ files: [{ file: "<stdin>", errors: 3 }] });
   });
 
+  test("accepts what is shipped without its keys and variables, where it is told to", async () => {
+    const shipped = ["gateway", "kubernetes", "sidecar", "systemd"].map((name) => {
+      return `deploy/${name}/gateway.yaml`;
+    });
+
+    const lenient = await runHere(["check", "--no-secrets", "--strict", ...shipped]);
+    const usual = await runHere(["check", ...shipped]);
+
+    const verdict = "ok (0 errors, 0 warnings, 0 notes)";
+    expect(lenient).toEqual({
+      code: 0,
+      stdout: shipped.map((name) => `${name}: ${verdict}\n`).join(""),
+      stderr: "",
+    });
+    expect([usual.code, usual.stderr]).toEqual([1, expect.stringContaining("cannot be read")]);
+  });
+
+  test("warns of a key that every user of the machine can read", async () => {
+    const key = join(folder, "settler.key");
+    const file = join(folder, "keyed.yaml");
+    const network =
+      "base-sepolia: { rpc: [https://sepolia.base.org], signers: [file:settler.key] }";
+    await writeFile(
+      file,
+      `facilitator: { listen: 127.0.0.1:4021, embedded: { networks: { ${network} } } }`,
+    );
+    await writeFile(key, "5a".repeat(32), { mode: 0o600 });
+    await chmod(folder, 0o755);
+    const own = await runHere(["check", file]);
+    await chmod(key, 0o604);
+    const open = await runHere(["check", file]);
+    await chmod(folder, 0o700);
+    const guarded = await runHere(["check", file]);
+
+    expect([own.stderr, guarded.stderr]).toEqual(["", ""]);
+    expect(open.stderr).toMatch(/keyed.yaml:1:\d+: warning: the file can be read by every user/);
+  });
+
   test.each([["--format", "xml", MINIMAL], ["--colour", MINIMAL], []])(
     "is told wrongly: %s %s",
     async (...words) => {
@@ -117,7 +156,7 @@ describe("the head of a 402", () => {
     const accept = NETWORK_NAMES.filter((name) => networkOf(name).kind === "evm");
     const text = GATEWAY.replace(/^publicUrl: .*\n/m, "");
     const served = await site.serve(
-      `${text}accept: [${accept.join()}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
+      `${text}accept: [${accepting(accept)}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
       {},
     );
     await served.untilReady();
@@ -273,7 +312,7 @@ describe("check --format github", () => {
 
   test("is nothing where there is nothing to say", async () => {
     const quiet = join(folder, "quiet.yaml");
-    await writeFile(quiet, WARNED.replace(", sei", ""));
+    await writeFile(quiet, WARNED.replace(", sei-testnet", ""));
 
     expect(await runHere(["check", "--format", "github", quiet])).toEqual({
       code: 0,

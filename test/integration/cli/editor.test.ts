@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseConfig } from "../../../src/config/config.ts";
 import { environment } from "../../unit/config/fixture.ts";
-import { FAULTS, SOUND } from "../../unit/config/single-faults.ts";
+import { mistakes, plant, SOUND } from "../../unit/config/mistakes/mistakes.ts";
 import { YamlEditor } from "./yaml-editor.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -40,13 +40,13 @@ const BEYOND_A_SCHEMA: ReadonlySet<string> = new Set([
 
 /** Planted values that have the right form and are wrong all the same. */
 const TOO_FINE_FOR_A_SCHEMA = [
-  "https://[",
-  `https://example.com/${"a".repeat(255)}`,
-  '":84020"',
-  "10.0.0.1/8",
-  "timeout: 11s",
-  "2wKupLR9q",
-  "GET,GET /weather:",
+  "support is half a URL",
+  "support is too long",
+  "a port beyond the last",
+  "a range with bits behind its prefix",
+  "a check that outlasts its interval",
+  "a Solana payee with a letter less",
+  "a method twice",
 ];
 
 let editor: YamlEditor;
@@ -106,11 +106,11 @@ describe("an editor", () => {
   });
 
   test("marks each fault of which a schema can know", { timeout: 60_000 }, async () => {
-    const faults = FAULTS.filter(({ code }) => !BEYOND_A_SCHEMA.has(code));
+    const faults = mistakes("values.txt").filter(({ code }) => !BEYOND_A_SCHEMA.has(code));
     const missed = await Promise.all(
-      faults.map(async ({ from, to }) => {
-        const found = await marks(SOUND.replace(from, () => to));
-        return found.length === 0 ? [to] : [];
+      faults.map(async (fault) => {
+        const found = await marks(plant(fault).text);
+        return found.length === 0 ? [fault.what] : [];
       }),
     );
 

@@ -13,7 +13,7 @@ const RULES = `upstreams:
   default: { targets: [http://127.0.0.1:1] }
   reports: { targets: [http://127.0.0.1:2], path: { strip: /reports, prefix: /v2 }, host: reports.internal }
 payTo: "${PAYEE}"
-accept: [base-sepolia, { network: avalanche, asset: EURC, amount: "9300" }]
+accept: [{ network: base-sepolia, testnet: true }, { network: avalanche, asset: EURC, amount: "9300" }]
 assets:
   EURC: { avalanche: { address: "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD", decimals: 6, eip712: { name: Euro Coin, version: "2" } } }
 facilitator: http://127.0.0.1:1

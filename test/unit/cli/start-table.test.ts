@@ -8,7 +8,7 @@ const TEXT = `
 upstream: http://localhost:3000
 publicUrl: http://localhost:8402
 payTo: CmGgLQL36Y9ubtTsy2zmE46TAxwCBm66onZmPPhUWNqv
-accept: [solana, solana-devnet]
+accept: [solana, { network: solana-devnet, testnet: true }]
 facilitator: https://facilitator.example.com
 unmatched: deny
 routes:

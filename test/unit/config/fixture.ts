@@ -46,6 +46,10 @@ const FILES: Readonly<Record<string, string>> = {
   "/run/listener/weak.key": WEAK.key,
   "/run/listener/locked.key": LOCKED_KEY,
   "/run/listener/torn.crt": FIRST.cert.replace("MII", "AAA"),
+  "/run/open/key": `${FILE_KEY}\n`,
+  "/run/closed/key": `${FILE_KEY}\n`,
+  "/run/open/tls.key": FIRST.key,
+  "/run/open/gateway.key": GATEWAY_KEY,
   "/run/tls/ca.pem": AUTHORITY,
   "/run/tls/gateway.pem": GATEWAY_CERTIFICATE,
   "/run/tls/gateway.key": GATEWAY_KEY,
@@ -80,10 +84,16 @@ export const environment: Environment = {
     SOLANA_WORDS: Array.from({ length: 12 }, () => "abandon").join(" "),
     EMPTY: "",
     BARE_NUMBER: "0.02",
+    CDP_KEY: Buffer.from(SOLANA_HEX, "hex").toString("base64"),
+    OPEN_KEY_FILE: "/run/open/key",
     FROM_FILE_FILE: "/run/secrets/duration",
     UNREADABLE_FILE: "/run/secrets/none",
   },
   now: () => Date.UTC(2026, 0, 1),
+  modeOf: (path) => {
+    if (FILES[path] === undefined) return path === "/run/closed" ? 0o040700 : 0o040755;
+    return /^\/run\/(?:open|closed|secrets)\//.test(path) ? 0o100644 : 0o100600;
+  },
   readFile: (path) => {
     const text = FILES[path];
     if (text === undefined) throw new Error(`no such file: ${path}`);

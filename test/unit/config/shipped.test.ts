@@ -7,7 +7,8 @@ import {
   type Config,
   type ParseResult,
 } from "../../../src/config/config.ts";
-import { KEY, SOLANA_ADDRESS, SOLANA_BASE58 } from "./fixture.ts";
+import { reviewConfig } from "../../../src/diagnosis/config-review.ts";
+import { KEY, PAYEE, SOLANA_ADDRESS, SOLANA_BASE58 } from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../config");
 
@@ -15,29 +16,31 @@ function readFile(): never {
   throw new Error("no file is needed");
 }
 
-function parse(name: string, env: Readonly<Record<string, string>>): ParseResult {
+function parse(
+  name: string,
+  env: Readonly<Record<string, string>>,
+  withoutSecrets = false,
+): ParseResult {
   const file = join(FOLDER, name);
-  return parseConfig(readFileSync(file, "utf8"), { file, env, readFile });
+  const reading = { review: reviewConfig, env, readFile, withoutSecrets };
+  return parseConfig(readFileSync(file, "utf8"), { file, ...reading });
 }
 
 /** The variables that each file asks for in its own comments, optional ones left out. */
 const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
   ["minimal.yaml", {}],
-  ["demo.yaml", { DEMO_PAY_TO: `0x${"ab".repeat(20)}`, DEMO_FACILITATOR_KEY: KEY }],
+  ["demo.yaml", { DEMO_PAY_TO: PAYEE, DEMO_FACILITATOR_KEY: KEY }],
   [
     "demo-solana.yaml",
     {
-      DEMO_PAY_TO: `0x${"ab".repeat(20)}`,
+      DEMO_PAY_TO: PAYEE,
       DEMO_FACILITATOR_KEY: KEY,
       DEMO_SOLANA_PAY_TO: SOLANA_ADDRESS,
       DEMO_SOLANA_FEE_PAYER_KEY: SOLANA_BASE58,
     },
   ],
-  ["remote-facilitators.yaml", { PAY_TO: `0x${"ab".repeat(20)}`, FACILITATOR_TOKEN: "token" }],
-  [
-    "several-upstreams.yaml",
-    { PAY_TO: `0x${"ab".repeat(20)}`, BASE_KEY: KEY, MODEL_KEY: "model-key" },
-  ],
+  ["remote-facilitators.yaml", { PAY_TO: PAYEE, FACILITATOR_TOKEN: "token" }],
+  ["several-upstreams.yaml", { PAY_TO: PAYEE, BASE_KEY: KEY, MODEL_KEY: "model-key" }],
   [
     "solana.yaml",
     {
@@ -101,10 +104,22 @@ describe("the configurations that we ship", () => {
     },
   );
 
+  test.each([
+    ...SHIPPED.map(([name]) => name),
+    ...readdirSync(join(FOLDER, "../deploy"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith("/gateway.yaml"))
+      .map((name) => `../deploy/${name}`),
+  ])("%s is accepted without its secrets, and nothing is left unsaid of it", (name) => {
+    const { problems, text } = parse(name, {}, true);
+
+    const remarks = problems.filter((each) => each.severity !== "note");
+    expect(formatProblems(remarks, text)).toBe("");
+  });
+
   test.each(["nginx", "haproxy", "caddy", "traefik", "envoy"])(
     "deploy/sidecar/gateway.yaml is accepted for %s",
     (proxy) => {
-      const env = { PAY_TO: `0x${"ab".repeat(20)}`, BASE_SEPOLIA_KEY: KEY, PROXY: proxy };
+      const env = { PAY_TO: PAYEE, BASE_SEPOLIA_KEY: KEY, PROXY: proxy };
       const result = parse("../deploy/sidecar/gateway.yaml", env);
 
       expect(formatProblems(result.problems, result.text)).toBe("");
@@ -114,7 +129,7 @@ describe("the configurations that we ship", () => {
 
   test("demo.yaml takes every place from the environment", () => {
     const result = parse("demo.yaml", {
-      DEMO_PAY_TO: `0x${"ab".repeat(20)}`,
+      DEMO_PAY_TO: PAYEE,
       DEMO_FACILITATOR_KEY: KEY,
       DEMO_LISTEN: "127.0.0.1:1",
       DEMO_PUBLIC_URL: "http://localhost:1",

@@ -60,7 +60,7 @@ describe("a route that is paid on Solana", () => {
   test("keeps the order of the file among networks of one family", () => {
     const config = parse(`${BOTH}${REMOTE}
 routes:
-  GET /a: { price: $0.01, accept: [solana, base, solana-devnet, base-sepolia] }
+  GET /a: { price: $0.01, accept: [solana, base, { network: solana-devnet, testnet: true }, { network: base-sepolia, testnet: true }] }
 `);
 
     const networks = priced(config, "GET /a").offers.map(({ network }) => network);

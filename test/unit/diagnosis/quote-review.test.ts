@@ -6,6 +6,7 @@ import type { DryAnswer } from "../../../src/diagnosis/dry-gateway.ts";
 import { quoteHeader, routeQuotes } from "../../../src/diagnosis/route-quotes.ts";
 import { readHeaderJson } from "../../../src/buyer/offer.ts";
 import { NETWORK_NAMES } from "../../../src/x402/network.ts";
+import { accepting } from "../../support/accepting.ts";
 import { ODD_TOKENS, selling, waysToPay, type Selling } from "./selling.ts";
 
 function said(shop: Selling): readonly string[] {
@@ -22,7 +23,7 @@ test("nothing is said of quotes that are as long as most", () => {
 
 test("a head over 4,096 bytes is warned of with what makes it long, once for routes alike", () => {
   const routes = [1, 2, 3, 4, 5, 6].map((number) => `POST /${number}: $0.01`);
-  const lines = said({ accept: NETWORK_NAMES.join(), routes });
+  const lines = said({ accept: accepting(NETWORK_NAMES), routes });
   expect(lines).toHaveLength(2);
   expect(lines[0]).toMatch(
     /^warning routes\.POST \/1 large-head: the 402 of POST \/1, POST \/2, POST \/3, POST \/4 and 2 more has a head of up to 4,[56]\d\d bytes \(12 ways to pay 4,2\d\d\): nginx .* or accept fewer networks$/,
@@ -46,7 +47,7 @@ test("a long description is a cause, in whatever letters", () => {
 test("a browser is sent the longest head, and few bytes more than a program", () => {
   const routes = ["GET /a: $0.01", "POST /b: { price: $0.01, description: B }"];
   const lengthOf = ({ lines }: DryAnswer) => lines.reduce((sum, each) => sum + each.length + 2, 0);
-  for (const accept of ["base", NETWORK_NAMES.join()]) {
+  for (const accept of ["base", accepting(NETWORK_NAMES)]) {
     for (const more of ["", "cors: { origins: [https://a.example] }", "paywall: { page: false }"]) {
       for (const quote of routeQuotes(selling({ accept, more, routes }))) {
         const added = lengthOf(quote.toBrowser()) - lengthOf(quote.answer);

@@ -45,7 +45,9 @@ ${NUMBERS.map((number) => {
 /** An `accept` with so many entries, at most 40; `amountOf` each of them, by its place. */
 export function waysToPay(count: number, amountOf: (index: number) => bigint = () => 1n): string {
   const entries = NUMBERS.flatMap((number) => {
-    return EVM.map((network) => `network: ${network}, asset: T${number}`);
+    return EVM.map((network) => {
+      return `network: ${network}, testnet: ${networkOf(network).testnet}, asset: T${number}`;
+    });
   });
   const amounted = entries.map((entry, index) => `{ ${entry}, amount: "${amountOf(index)}" }`);
   return `accept: [${amounted.slice(0, count).join(", ")}]`;

@@ -1,0 +1,75 @@
+/** What is allowed about routes and most likely a mistake: alike paths at other prices, and payments that end too soon. */
+import type { Context } from "../reading/context.ts";
+import { fault } from "../reading/reading.ts";
+import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
+
+export function reviewRoutes(
+  routes: readonly RouteSettings[],
+  settlementWaitMs: number,
+  context: Context,
+): void {
+  reviewAlikes(routes, context);
+  reviewTimeouts(routes, settlementWaitMs, context);
+  for (const { key, segments } of routes) {
+    const last = segments.at(-1);
+    if (last?.kind !== "static" || !/[\w.]\$$/.test(last.text)) continue;
+    const message = "has a dollar sign at its end, which is a part of the path like any other";
+    const hint = "leave it out: a route is a path, and no regular expression";
+    context.problems.add("warning", ["routes", key], fault("odd-route", message, hint), "key");
+  }
+}
+
+/** Many backends serve a path with a slash at its end, and in other letters, as they serve it without. */
+function reviewAlikes(routes: readonly RouteSettings[], { problems }: Context): void {
+  const alike = Map.groupBy(routes, (route) => {
+    return shapeOf(route).toLowerCase().replace(/\/+$/, "");
+  });
+  for (const [first, ...others] of alike.values()) {
+    for (const other of others) {
+      if (first === undefined || !methodsOverlap(first, other)) continue;
+      if (shapeOf(first) === shapeOf(other)) continue;
+      const terms = [first, other].map(termsOf);
+      if (terms.includes("deny") || terms[0] === terms[1]) continue;
+      const message =
+        `has another price than ${JSON.stringify(first.key)} on line ${first.line}, and many backends serve both ` +
+        "alike: buyers take what is cheaper";
+      const hint = "give both one price, or deny one of them";
+      const path = ["routes", other.key];
+      problems.add("warning", path, fault("alike-routes", message, hint), "key");
+    }
+  }
+}
+
+function termsOf({ action }: RouteSettings): string {
+  if (action.kind !== "priced") return action.kind;
+  return action.offers
+    .map(({ network, asset, amountAtomic }) => `${network} ${asset.address} ${amountAtomic}`)
+    .toSorted()
+    .join();
+}
+
+/** A payment that is not valid for as long as it is waited for can fail while its buyer still waits. */
+function reviewTimeouts(
+  routes: readonly RouteSettings[],
+  settlementWaitMs: number,
+  { problems, tree }: Context,
+): void {
+  const waited = `limits.settlementWait is ${settlementWaitMs / 1_000}s`;
+  let isSaid = false;
+  for (const { key, action } of routes) {
+    if (action.kind !== "priced" || action.maxTimeoutSeconds * 1_000 >= settlementWaitMs) continue;
+    const own = ["routes", key, "maxTimeoutSeconds"];
+    const seconds = `${action.maxTimeoutSeconds} seconds`;
+    if (tree.has(own)) {
+      const message = `is shorter than payments are waited for: ${waited}`;
+      const hint = "raise it, or shorten limits.settlementWait";
+      problems.add("warning", own, fault("short-timeout", message, hint));
+    } else if (!isSaid) {
+      const message = `is longer than payments of ${key} are valid: ${seconds}`;
+      const hint = "shorten it, or raise maxTimeoutSeconds of the route";
+      const path = ["limits", "settlementWait"];
+      problems.add("warning", path, fault("short-timeout", message, hint));
+      isSaid = true;
+    }
+  }
+}
