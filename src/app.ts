@@ -193,11 +193,13 @@ function openSide(
 ): PublicSide {
   const { logger, timeline } = telemetry;
   const { router: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
+  const { signers, signInKey } = money;
   const { publish } = sales;
   const payments = new LocalPaymentService({
     facilitator,
     feePayers,
     redemptions,
+    signers,
     logger,
     time,
     timeline,
@@ -209,6 +211,7 @@ function openSide(
     feePayers,
     drafts,
     publish,
+    signInKey,
     fronts: 1,
   });
   closing.defer(() => front.close(patience));

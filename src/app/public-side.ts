@@ -37,6 +37,8 @@ export interface PublicSideOptions {
   readonly payments: PaymentService;
   readonly feePayers: FeePayers;
   readonly publish: Publisher;
+  /** Default: nobody is asked who he is. */
+  readonly signInKey?: Uint8Array | undefined;
   /** Default: none. */
   readonly drafts?: Drafts;
   /** Configurations that were replaced a short while ago, the newest first. */
@@ -196,7 +198,8 @@ export class PublicSide {
     const { telemetry, feePayers, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
     const blockhashes = this.#blockhashes;
-    const ground = { metrics, feePayers, drafts, blockhashes, earlier: this.#earlier };
+    const { signInKey } = this.#options;
+    const ground = { metrics, feePayers, drafts, blockhashes, earlier: this.#earlier, signInKey };
     return {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,

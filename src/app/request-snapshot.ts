@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  isShadowed,
   PUBLISHED_PATHS,
   type Config,
   type OfferSettings,
@@ -18,9 +19,11 @@ import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
-import { networkOf } from "../x402/network.ts";
+import { networkOf, type NetworkName } from "../x402/network.ts";
+import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -50,15 +53,22 @@ interface SnapshotGround {
   readonly blockhashes?: Pick<BlockhashHints, "of">;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];
+  /** By which challenges to sign in are made. Default: nobody is asked who he is. */
+  readonly signInKey?: Uint8Array | undefined;
 }
 
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, drafts, blockhashes, earlier }: SnapshotGround,
+  { metrics, feePayers, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
+  const signIns = key === undefined || base === null ? null : new SignIns({ key, publicUrl: base });
+  const signIn =
+    signIns &&
+    ((networks: readonly string[], resource: string) =>
+      signIns.challenge(networks, systemTime.now(), resource));
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;
@@ -69,7 +79,7 @@ export function createSnapshot(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const terms = { protocol, service, identifier, memo, blockhashes };
+      const terms = { protocol, service, identifier, memo, blockhashes, signIn };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
@@ -100,11 +110,26 @@ export function createSnapshot(
     authorities: new Set([new URL(publicUrl).host]),
     hosts: config.sidecar === null ? servedHosts(config) : null,
     publicUrl,
-    documents: documentPaths(config),
+    documents: new Set([
+      ...documentPaths(config),
+      ...(signIns === null ? [] : signInPaths(config)),
+    ]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier,
+    signIn: signIns && { issuer: signIns, networks: soldOn(config) },
   };
+}
+
+/** A route with that very path wins, as of the other documents. */
+function signInPaths(config: Pick<Config, "routes">): readonly string[] {
+  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+}
+
+/** Networks on which anything is sold. */
+function soldOn({ routes }: Pick<Config, "routes">): readonly NetworkName[] {
+  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
+  return [...new Set(offers.map(({ network }) => network))];
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

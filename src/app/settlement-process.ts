@@ -16,6 +16,8 @@ import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { onTheWire } from "../facilitator/wire-facilitator.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { TextSigners } from "../mechanism/mechanism.ts";
+import { ChainTextSigners } from "../mechanism/text-signers.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
@@ -38,6 +40,10 @@ export interface SettlementProcess {
   /** Facilitators elsewhere. */
   readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
+  /** Who has signed what wallets are asked to sign. */
+  readonly signers: TextSigners;
+  /** By which challenges to sign in are made, here and wherever the same ledger is. */
+  readonly signInKey: Uint8Array;
   readonly sales: Sales;
   /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
   readonly hub: Hub | undefined;
@@ -88,7 +94,9 @@ export async function openSettlementProcess(
     );
     return [...closed, ...store];
   };
-  const selling = { feePayers, remotes, drafts, sales, hub, quality };
+  const signers = new ChainTextSigners(observers);
+  const signInKey = await ledger.signInKey();
+  const selling = { feePayers, remotes, drafts, signers, signInKey, sales, hub, quality };
   return { ledger, router, ...selling, address, probes, wallets, readiness };
 }
 

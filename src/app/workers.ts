@@ -73,6 +73,7 @@ export async function openWorkers(
         workers: count,
         version: entry.version,
         ticketKeys,
+        signInKey: money.signInKey,
         config: frontPart(sold),
         termsChanges: [...termsChanges],
         earlier,
@@ -147,10 +148,17 @@ class Desks {
   #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { router: facilitator, feePayers, ledger } = money;
+    const { router: facilitator, feePayers, ledger, signers } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
-    const payments = new LocalPaymentService({ facilitator, feePayers, ...books, logger, time });
+    const payments = new LocalPaymentService({
+      facilitator,
+      feePayers,
+      ...books,
+      signers,
+      logger,
+      time,
+    });
     const { settlementWaitMs } = config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
   }

@@ -1,16 +1,12 @@
 /** Answers to requests that nothing is forwarded or asked for: the exits that have nothing to do with money. */
 import type { ContentCoding } from "../http/content-coding.ts";
-import {
-  corsLines,
-  errorAnswer,
-  preflightAnswer,
-  type Answer,
-  type CrossOrigin,
-  type OwnAnswer,
-} from "./answers.ts";
-import type { Decision, PricedDecision } from "./decision.ts";
+import { corsLines, errorAnswer, preflightAnswer, type Answer, type OwnAnswer } from "./answers.ts";
+import type { Decision, PricedDecision, SignInTerms } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { wantsPage } from "./offers/offer-page.ts";
+import { systemTime } from "../time/time.ts";
+import { SIGN_IN_PATH } from "../x402/sign-in.ts";
+import type { GatewaySettings } from "./work.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
@@ -51,7 +47,7 @@ export type Publisher = (asked: DocumentRequest) => PublishedDocument;
 export function declinedAnswer(
   decision: OtherDecision,
   request: InboundRequest,
-  { publish, cors }: { readonly publish: Publisher; readonly cors: CrossOrigin },
+  { publish, cors, snapshot }: Pick<GatewaySettings, "publish" | "cors" | "snapshot">,
 ): OwnAnswer {
   switch (decision.kind) {
     case "rejected": {
@@ -75,6 +71,11 @@ export function declinedAnswer(
     }
     case "listing": {
       const { path, query } = decision;
+      const { signIn } = snapshot;
+      if (signIn !== null && path === SIGN_IN_PATH) {
+        const answer = signInAnswer(signIn, query, corsLines(cors, request));
+        return { answer, outcome: "free", meter: null };
+      }
       const { "if-none-match": ifNoneMatch, "accept-encoding": accepted } = request.headers;
       const acceptEncoding = typeof accepted === "string" ? accepted : undefined;
       const isForPerson = wantsPage(request);
@@ -83,6 +84,24 @@ export function declinedAnswer(
       return { answer, outcome: "free", meter: null };
     }
   }
+}
+
+/** A challenge for all URLs; with `address` and `chainId` the text for that wallet, and what is sent with its signature. */
+function signInAnswer(
+  { issuer, networks }: SignInTerms,
+  query: string,
+  cors: readonly string[],
+): Answer {
+  const asked = new URLSearchParams(query);
+  const [address, chainId] = [asked.get("address"), asked.get("chainId")];
+  const now = systemTime.now();
+  if (address === null && chainId === null) {
+    return { status: 200, lines: cors, body: JSON.stringify(issuer.challenge(networks, now)) };
+  }
+  const wallet = { address: address ?? "", chainId: chainId ?? "" };
+  const prepared = issuer.prepare(wallet, networks, now);
+  if (prepared.ok) return { status: 200, lines: cors, body: JSON.stringify(prepared.value) };
+  return errorAnswer(400, prepared.error.detail, cors);
 }
 
 /** May be kept by whoever asks before each use whether it is still the same. */

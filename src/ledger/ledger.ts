@@ -20,6 +20,7 @@ import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
+import type { SignInUses } from "./sign-ins.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
@@ -77,7 +78,7 @@ export interface Payments {
 }
 
 /** The resource server's view. */
-export interface Redemptions extends Payments, Rowless {
+export interface Redemptions extends Payments, Rowless, SignInUses {
   /**
    * What is known of a payment that is presented for a sale. Reads only, so that a worthless payment costs no
    * write.
@@ -212,6 +213,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   readonly sold: SoldOffers;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
+  /** The secret by which challenges are made: made once, and the same for all who share the ledger. */
+  signInKey(): Promise<Uint8Array>;
   /**
    * Frees what dead lives left: claims without a signature are dropped, or offered where a transaction has
    * shown them to everybody; broken deliveries may be tried again. Also forgets kept answers whose time is over.

@@ -12,9 +12,11 @@ import type {
   Look,
   Observer,
   Question,
+  SignedText,
   SignedTransaction,
   Standing,
 } from "../mechanism.ts";
+import { judgingLane } from "../judging-lane.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -29,6 +31,7 @@ import { openEndpoints, type EvmEndpoints, type EvmEndpointsOptions } from "./en
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt } from "./receipt.ts";
+import { askCode, MAX_CODE_CALLS, MAX_CODE_WAITING } from "./signed-text.ts";
 import { readStanding } from "./usage.ts";
 
 export interface EvmObserverOptions extends EvmEndpointsOptions {
@@ -68,7 +71,10 @@ export class EvmObserver
   protected readonly facts: EvmNetwork;
   protected readonly tokens: TokenTerms["tokens"];
   protected readonly endpoints: RpcEndpoints;
+  /** For questions that anybody can have asked. */
+  protected readonly doubted: RpcEndpoints;
   protected readonly broadcasting: Broadcast;
+  readonly #signedTexts = judgingLane({ calls: MAX_CODE_CALLS, waiting: MAX_CODE_WAITING });
   readonly #confirmation: ConfirmationReader;
   readonly #memory: LookMemory;
 
@@ -78,6 +84,7 @@ export class EvmObserver
     this.facts = network;
     this.tokens = createTokens(network, assets);
     this.endpoints = opened.endpoints;
+    this.doubted = opened.openUnproven();
     this.#confirmation = new ConfirmationReader({
       confirmations: confirmations ?? network.recommendedConfirmations,
       finalAfter: blocksOf(network.name).finalAfter,
@@ -116,6 +123,12 @@ export class EvmObserver
     );
   }
 
+  hasCodeSigned(text: SignedText, signal: AbortSignal, asker: string): Promise<boolean> {
+    const work = (): Promise<boolean> =>
+      this.doubted.run((rpc) => askCode(rpc, text, signal), signal);
+    return this.#signedTexts.run({ client: asker, work, isGood: (isSigned) => isSigned }, signal);
+  }
+
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
     return this.broadcasting.send(signed, signal);
   }
@@ -134,6 +147,7 @@ export class EvmObserver
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.endpoints.close(), this.broadcasting.close()]);
+    const { endpoints, doubted, broadcasting } = this;
+    await Promise.all([endpoints.close(), doubted.close(), broadcasting.close()]);
   }
 }

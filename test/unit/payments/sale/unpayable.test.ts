@@ -56,6 +56,7 @@ async function openShop(feePayers: Told) {
       documents: new Set(),
       answersPreflight: true,
       earlier: [],
+      signIn: null,
       protocol: BOTH_VERSIONS,
     },
     paywall: new Paywall({
