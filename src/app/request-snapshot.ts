@@ -65,10 +65,7 @@ export function createSnapshot(
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
   const signIns = key === undefined || base === null ? null : new SignIns({ key, publicUrl: base });
-  const signIn =
-    signIns &&
-    ((networks: readonly string[], resource: string) =>
-      signIns.challenge(networks, systemTime.now(), resource));
+  const signIn = signIns && ((resource: string) => signIns.challenge(systemTime.now(), resource));
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;

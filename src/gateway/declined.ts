@@ -1,12 +1,18 @@
 /** Answers to requests that nothing is forwarded or asked for: the exits that have nothing to do with money. */
 import type { ContentCoding } from "../http/content-coding.ts";
-import { corsLines, errorAnswer, preflightAnswer, type Answer, type OwnAnswer } from "./answers.ts";
-import type { Decision, PricedDecision, SignInTerms } from "./decision.ts";
+import {
+  corsLines,
+  errorAnswer,
+  preflightAnswer,
+  type Answer,
+  type CrossOrigin,
+  type OwnAnswer,
+} from "./answers.ts";
+import type { Decision, PricedDecision, SignInTerms, Snapshot } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { wantsPage } from "./offers/offer-page.ts";
 import { systemTime } from "../time/time.ts";
-import { SIGN_IN_PATH } from "../x402/sign-in.ts";
-import type { GatewaySettings } from "./work.ts";
+import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sign-in.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
@@ -47,7 +53,15 @@ export type Publisher = (asked: DocumentRequest) => PublishedDocument;
 export function declinedAnswer(
   decision: OtherDecision,
   request: InboundRequest,
-  { publish, cors, snapshot }: Pick<GatewaySettings, "publish" | "cors" | "snapshot">,
+  {
+    publish,
+    cors,
+    snapshot,
+  }: {
+    readonly publish: Publisher;
+    readonly cors: CrossOrigin;
+    readonly snapshot: Pick<Snapshot, "signIn">;
+  },
 ): OwnAnswer {
   switch (decision.kind) {
     case "rejected": {
@@ -92,11 +106,15 @@ function signInAnswer(
   query: string,
   cors: readonly string[],
 ): Answer {
-  const asked = new URLSearchParams(query);
-  const [address, chainId] = [asked.get("address"), asked.get("chainId")];
+  const given = new URLSearchParams(query);
+  const [address, chainId] = [given.get("address"), given.get("chainId")];
   const now = systemTime.now();
   if (address === null && chainId === null) {
-    return { status: 200, lines: cors, body: JSON.stringify(issuer.challenge(networks, now)) };
+    const asked: SignInChallenge = {
+      info: issuer.challenge(now),
+      supportedChains: supportedChains(networks),
+    };
+    return { status: 200, lines: cors, body: JSON.stringify(asked) };
   }
   const wallet = { address: address ?? "", chainId: chainId ?? "" };
   const prepared = issuer.prepare(wallet, networks, now);

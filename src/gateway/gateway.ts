@@ -23,7 +23,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-import type { Admission, AskedFor } from "../payments/sale/admission.ts";
+import type { Admission, GoodsRequest } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -232,7 +232,7 @@ export class Gateway {
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<Admission> {
-    const asked: AskedFor = {
+    const asked: GoodsRequest = {
       binding: `${decision.soldMethod} ${decision.path}`,
       target: decision.target,
       unfit: () => unfitOf(visitor, decision),

@@ -55,6 +55,9 @@ export interface Recalled {
 /** Nothing else is looked up for it. */
 export const MISNAMED: Recalled = { request: undefined, owed: [], isMisnamed: true };
 
+/** What a payer asks for who has signed in. */
+export type BoughtSale = Pick<ClaimTerms, "binding" | "target">;
+
 /** What a payment is presented for. */
 export type RecalledSale = Pick<ClaimTerms, "binding" | "target" | "identifier">;
 
@@ -84,6 +87,11 @@ export interface Redemptions extends Payments, Rowless, SignInUses {
    * write.
    */
   recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled>;
+  /**
+   * What a payer has bought by such a request that he has not got, or may have again: what he has not got first, then
+   * the newest; at most {@link MAX_OWED}, of a bounded number of his newest payments. No network is looked at.
+   */
+  bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]>;
   /** The answer that is kept with a payment, for whoever may have it (`replay`). */
   answer(key: PaymentKey): Promise<StoredResponse | undefined>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */

@@ -2,9 +2,6 @@
  * Payers who sign in to get what they have paid for: what that is, and that each sign-in is used once, by all who share
  * a ledger. Stored are only those that have something to get, so that nobody fills the list who has bought nothing.
  */
-import type { OwedPayment } from "./ledger.ts";
-import type { ClaimTerms } from "./transition.ts";
-
 /** Sign-ins that are remembered for one payer until they are too old, and in all. */
 export const MAX_SIGN_INS_PER_PAYER = 64;
 export const MAX_SIGN_INS = 16_384;
@@ -27,14 +24,6 @@ export interface SignInUse {
 export type SignInVerdict = "first" | "again" | "crowded";
 
 export interface SignInUses {
-  /**
-   * What a payer has bought by such a request that he has not got, or may have again: what he has not got first, then
-   * the newest; at most {@link MAX_OWED}. No network is looked at.
-   */
-  bought(
-    payer: string,
-    sale: Pick<ClaimTerms, "binding" | "target">,
-  ): Promise<readonly OwedPayment[]>;
   /** Stored when this resolves with `first`; of any number of concurrent ones with one nonce, one is. */
   useSignIn(use: SignInUse): Promise<SignInVerdict>;
 }

@@ -10,6 +10,7 @@ import {
   MISNAMED,
   actorOf,
   isFirstUse,
+  type BoughtSale,
   type HandedOver,
   type Lease,
   type Ledger,
@@ -306,7 +307,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return keys.filter((key) => this.#tombstone(key) !== undefined);
   }
 
-  async bought(payer: string, sale: Pick<RecalledSale, "binding" | "target">) {
+  async bought(payer: string, sale: BoughtSale) {
     this.#requireOpen();
     const now = this.#time.now();
     const rank = ({ state }: PaymentRow): number => Number(state === "DELIVERED");

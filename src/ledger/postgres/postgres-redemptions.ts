@@ -6,6 +6,7 @@ import {
   MAX_OWED,
   MAX_REPLAYS,
   MISNAMED,
+  type BoughtSale,
   type HandedOver,
   type OutcomeOf,
   type OwedPayment,
@@ -143,10 +144,7 @@ export class PostgresRedemptions implements Redemptions {
     return keys.filter((_, index) => found.has(digests[index]?.toString("hex") ?? ""));
   }
 
-  async bought(
-    payer: string,
-    sale: Pick<RecalledSale, "binding" | "target">,
-  ): Promise<readonly OwedPayment[]> {
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
     return readBought(this.#ground.database, payer, sale, this.#ground.time.now());
   }
 

@@ -4,7 +4,7 @@ import {
   LedgerUnavailable,
   MAX_OWED,
   MAX_REPLAYS,
-  type ClaimTerms,
+  type BoughtSale,
   type OwedPayment,
 } from "../ledger.ts";
 import { isToBeHad, ledToFor } from "../payment-judgement.ts";
@@ -41,7 +41,7 @@ const BOUGHT: Statement = {
 export async function readBought(
   session: Session,
   payer: string,
-  sale: Pick<ClaimTerms, "binding" | "target">,
+  sale: BoughtSale,
   nowMs: number,
 ): Promise<readonly OwedPayment[]> {
   const { binding, target } = sale;

@@ -3,6 +3,7 @@ import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import type { PaymentPayload } from "../../x402/x402.ts";
 import {
   MISNAMED,
+  type BoughtSale,
   type HandedOver,
   type OutcomeOf,
   type OwedPayment,
@@ -61,10 +62,7 @@ export class SqliteRedemptions implements Redemptions {
     return keys.filter((key) => this.#core.tombstone(key) !== undefined);
   }
 
-  async bought(
-    payer: string,
-    sale: Pick<RecalledSale, "binding" | "target">,
-  ): Promise<readonly OwedPayment[]> {
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
     return this.#core.bought(payer, sale);
   }
 

@@ -1,6 +1,6 @@
 /** Who signs in to get what he has paid for, as rows of SQLite. */
 import { randomBytes } from "node:crypto";
-import { LedgerUnavailable, MAX_OWED, MAX_REPLAYS, type ClaimTerms } from "../ledger.ts";
+import { LedgerUnavailable, MAX_OWED, MAX_REPLAYS, type BoughtSale } from "../ledger.ts";
 import { ledToFor } from "../payment-judgement.ts";
 import {
   MAX_PAYMENTS_LOOKED_THROUGH,
@@ -16,7 +16,7 @@ import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 /** What {@link SignInUses.bought} finds: the SQL after the table, and its values. */
 export function boughtBy(
   payer: string,
-  sale: Pick<ClaimTerms, "binding" | "target">,
+  sale: BoughtSale,
   now: number,
 ): readonly [rest: string, values: Values] {
   const rest = `

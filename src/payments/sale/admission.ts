@@ -26,7 +26,7 @@ import type {
 } from "../../x402/x402.ts";
 
 /** A payment as presented for one URL. */
-export interface Presented extends AskedFor {
+export interface Presented extends GoodsRequest {
   readonly payment: PaymentPayload;
   /** Version 2: the way to pay that its client has chosen, which has to be one of these. */
   readonly accepted?: RequirementsV2 | undefined;
@@ -44,7 +44,7 @@ export interface Presented extends AskedFor {
 }
 
 /** What somebody asks for who has paid, or is about to, and how he is reached. */
-export interface AskedFor {
+export interface GoodsRequest {
   /** Method and canonical path: what the payment is bound to by its first use. */
   readonly binding: string;
   /** Canonical path and query. */

@@ -8,7 +8,7 @@ import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/head
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { SIGN_IN, type SignInChallenge } from "../../x402/sign-in.ts";
+import { SIGN_IN, supportedChains, type ChallengeInfo } from "../../x402/sign-in.ts";
 import {
   PAYMENT_FLOW,
   requirementsV2,
@@ -54,8 +54,8 @@ export interface Said {
   readonly errorV2: string;
 }
 
-/** Asks who a client is, for one URL; networks are named as in version 1. */
-type SignInAsker = (networks: readonly string[], resource: string) => SignInChallenge;
+/** Asks who a client is, for one URL. */
+type SignInAsker = (resource: string) => ChallengeInfo;
 
 /** What a quote says beside its offers. */
 export interface QuoteTerms {
@@ -101,8 +101,8 @@ interface Beginning {
   readonly most: number;
   /** None after it may be as short: before that is given up, the query is. */
   readonly isLast?: true;
-  /** Where extensions are still open for a challenge to sign in: JSON of the resource, open, which comes behind them. */
-  readonly resource?: string;
+  /** Where extensions are still open for a challenge to sign in: what comes behind it, up to the URL. */
+  readonly behind?: string;
 }
 
 /** What was told last: most routes have one URL, and are asked for it again and again. Only one that is short is kept. */
@@ -226,7 +226,7 @@ export class Offers {
     const isSame =
       last?.beginnings === beginnings && last.resource === resource && last.error === error;
     if (isSame) return last.lines;
-    const signIn = this.#terms.signIn?.(this.networks, resource);
+    const signIn = this.#terms.signIn?.(resource);
     const lines = linesOf(beginnings, resource, error, signIn);
     const longest = Math.max(resource.length, lines[1]?.length ?? 0);
     // Nobody is asked by the same challenge twice.
@@ -322,8 +322,9 @@ function beginningsOf(
   });
   if (!signIn) return plain;
   const asking = opened({ x402Version: X402_VERSION_2, accepts, extensions: all });
-  const rest = opened({ resource }).slice(1);
-  return [{ text: encodeOpen(asking), most: MAX_EXTENDED, resource: rest }, ...plain];
+  const chains = asciiJson(supportedChains(offered.map(({ network }) => network)));
+  const behind = `,"supportedChains":${chains}}},${opened({ resource }).slice(1)}`;
+  return [{ text: encodeOpen(asking), most: MAX_EXTENDED, behind }, ...plain];
 }
 
 /** JSON of an object whose last member is one, without their ends: more may be said in that one. */
@@ -349,13 +350,13 @@ function linesOf(
   beginnings: readonly Beginning[],
   resource: string,
   error: string,
-  signIn?: SignInChallenge,
+  signIn?: ChallengeInfo,
 ): readonly string[] {
   const end = endOfQuote(resource, error);
   let short: string | undefined;
-  for (const { text, most, isLast, resource: rest } of beginnings) {
-    if (rest !== undefined) {
-      const challenge = `"${SIGN_IN}":${asciiJson(signIn)}},${rest}`;
+  for (const { text, most, isLast, behind } of beginnings) {
+    if (behind !== undefined) {
+      const challenge = `"${SIGN_IN}":{"info":${asciiJson(signIn)}${behind}`;
       const asked = text + endOfQuote(resource, error, challenge);
       if (asked.length <= most) return [PAYMENT_REQUIRED_HEADER, asked];
     } else if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];

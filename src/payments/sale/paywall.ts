@@ -24,7 +24,7 @@ import {
   refusedSignIn,
   UNRESOLVED,
   type Admission,
-  type AskedFor,
+  type GoodsRequest,
   type DeadClaim,
   type Presented,
   type Settled,
@@ -59,7 +59,7 @@ interface Takeoff {
 /** One payment's way from the claim to the recorded delivery. */
 interface Flight extends Takeoff {
   readonly payment: Payment;
-  readonly presented: AskedFor;
+  readonly presented: GoodsRequest;
   readonly terms: ClaimTerms;
   /** Ends the flight; the next one may begin. */
   readonly land: () => void;
@@ -111,7 +111,7 @@ export class Paywall {
   }
 
   /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
-  async admitSignedIn(signIn: SignIn, asked: AskedFor): Promise<Admission> {
+  async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
     const { settlementWaitMs, time } = this.#options;
     const { binding, target, client } = asked;
     const signal = time.timeout(settlementWaitMs);
@@ -270,7 +270,7 @@ export class Paywall {
   /** Waits for the flight of the same payment, if there is one, and then takes off. */
   async #join(
     payment: Payment,
-    presented: AskedFor,
+    presented: GoodsRequest,
     { proof, isNew, ...takeoff }: Takeoff & { readonly proof?: PayerProof },
   ): Promise<Own> {
     const { key, request } = payment;
@@ -299,7 +299,7 @@ export class Paywall {
   /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
   async #fly(
     payment: Payment,
-    presented: AskedFor,
+    presented: GoodsRequest,
     terms: ClaimTerms,
     takeoff: Takeoff,
   ): Promise<Own> {
