@@ -100,23 +100,23 @@ export function declinedAnswer(
   }
 }
 
-/** A challenge for all URLs; with `address` and `chainId` the text for that wallet, and what is sent with its signature. */
+/** A challenge for all URLs; with `address` and `network` the text for that wallet, and what is sent with its signature. */
 function signInAnswer(
   { issuer, networks }: SignInTerms,
   query: string,
   cors: readonly string[],
 ): Answer {
   const given = new URLSearchParams(query);
-  const [address, chainId] = [given.get("address"), given.get("chainId")];
+  const [address, network] = [given.get("address"), given.get("network")];
   const now = systemTime.now();
-  if (address === null && chainId === null) {
+  if (address === null && network === null) {
     const asked: SignInChallenge = {
       info: issuer.challenge(now),
       supportedChains: supportedChains(networks),
     };
     return { status: 200, lines: cors, body: JSON.stringify(asked) };
   }
-  const wallet = { address: address ?? "", chainId: chainId ?? "" };
+  const wallet = { address: address ?? "", network: network ?? "" };
   const prepared = issuer.prepare(wallet, networks, now);
   if (prepared.ok) return { status: 200, lines: cors, body: JSON.stringify(prepared.value) };
   return errorAnswer(400, prepared.error.detail, cors);

@@ -16,8 +16,9 @@ export class ChainTextSigners implements TextSigners {
 
   hasKeySigned(network: string, text: SignedText): boolean {
     if (findNetwork(network)?.kind === "evm") return hasKeySigned(text);
-    const signature = decodeBase58(text.signature, SIGNATURE_BYTES);
-    if (signature === undefined) return false;
+    // Pages know base64 alone.
+    const signature =
+      decodeBase58(text.signature, SIGNATURE_BYTES) ?? Buffer.from(text.signature, "base64");
     return isSignedBy(Buffer.from(text.message, "utf8"), signature, text.address);
   }
 

@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { formatAmount } from "../x402/amount.ts";
-import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { networkOf, type Asset, type Network, type NetworkName } from "../x402/network.ts";
 import { caip2Of } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { escapeText, html, jsonData, type Html } from "./html.ts";
@@ -271,13 +271,18 @@ function dataOf(offer: PageOffer, protocol: X402Version): Data {
     amount: String(amountAtomic),
     price: priceOf(offer),
     explorer: about.explorer.tx,
-    account: about.explorer.address,
+    account: isUsual(about.explorer) ? "" : about.explorer.address,
   };
   if (about.kind === "solana" || !("eip712" in asset)) {
     const cluster = about.testnet ? "solana:devnet" : "solana:mainnet";
     return { ...common, chainId: 0, cluster };
   }
-  const { chainId, nativeCurrency, rpcUrls } = about;
+  const { chainId, nativeCurrency: currency, rpcUrls } = about;
   const { name, version } = asset.eip712;
-  return { ...common, chainId, domain: { name, version }, currency: nativeCurrency, rpc: rpcUrls };
+  return { ...common, chainId, domain: { name, version }, currency, rpc: rpcUrls[0] };
+}
+
+/** Whether an account's page stands beside a transaction's, as the script knows it. */
+function isUsual({ tx, address }: Network["explorer"]): boolean {
+  return tx.replace("tx/{hash}", "address/{address}") === address;
 }

@@ -94,8 +94,10 @@ export function decodeSignIn(value: string): Result<SignInAnswer, Refusal> {
 
 /** What a wallet signs, and what is sent with its signature. */
 interface PreparedSignIn {
-  readonly answer: Omit<SignInAnswer, "signature">;
+  readonly answer: Omit<SignInAnswer, "signature"> & ChallengeInfo & SupportedChain;
   readonly message: string;
+  /** The same as wallets of EVM networks are given it. */
+  readonly hex: string;
 }
 
 export interface SignInOptions {
@@ -167,20 +169,23 @@ export class SignIns {
 
   /**
    * The same as {@link SignIns.challenge} for all URLs, with the text for one wallet, whose program need not know how it
-   * is written.
+   * is written. The network may be named as in either version.
    */
   prepare(
-    wallet: Pick<SignInAnswer, "address" | "chainId">,
+    wallet: { readonly address: string; readonly network: string },
     networks: readonly string[],
     nowMs: number,
   ): Result<PreparedSignIn, Refusal> {
-    const signer = signerOf(wallet, networks);
+    const chainId = caip2Of(wallet.network);
+    const signer = signerOf({ address: wallet.address, chainId }, networks);
     if (!signer.ok) return signer;
     const { network } = signer.value;
     const address = network.kind === "evm" ? checksumAddress(wallet.address) : wallet.address;
     const info = this.challenge(nowMs);
     const message = textOf(info, address, network);
-    return ok({ answer: { ...info, address, chainId: wallet.chainId }, message });
+    const { type } = supportedChain(network.name);
+    const hex = `0x${Buffer.from(message, "utf8").toString("hex")}`;
+    return ok({ answer: { ...info, address, chainId, type }, message, hex });
   }
 
   #infoOf(uri: string, nonce: string, issuedAt: string): ChallengeInfo {
@@ -209,10 +214,12 @@ export class SignIns {
 
 /** @param networks by their names of version 1 */
 export function supportedChains(networks: readonly string[]): readonly SupportedChain[] {
-  return [...new Set(networks)].map((network) => {
-    const chainId = caip2Of(network);
-    return { chainId, type: chainId.startsWith("solana:") ? "ed25519" : "eip191" };
-  });
+  return [...new Set(networks)].map(supportedChain);
+}
+
+function supportedChain(network: string): SupportedChain {
+  const chainId = caip2Of(network);
+  return { chainId, type: chainId.startsWith("solana:") ? "ed25519" : "eip191" };
 }
 
 /** A query says what is wanted of a path; who asks for the path is asked for it alone. */

@@ -391,13 +391,13 @@ describe("who has paid before signs in, and", () => {
     const plain = Object(await (await fetch(place)).json());
     expect(plain.info).toMatchObject({ uri: PUBLIC_URL, domain: new URL(PUBLIC_URL).host });
     expect(plain.supportedChains).toEqual([{ chainId: "eip155:84532", type: "eip191" }]);
-    const asked = `${place}?address=${buyer.address.toLowerCase()}&chainId=eip155:84532`;
+    const asked = `${place}?address=${buyer.address.toLowerCase()}&network=base-sepolia`;
     const { answer, message } = Object(await (await fetch(asked)).json());
     expect(answer.address).toBe(buyer.address);
     const signature = await buyer.account.signMessage({ message });
     const shown = await showSignIn(url, btoa(JSON.stringify({ ...answer, signature })));
     expect(shown).toMatchObject({ status: 200, text: goods("/docs/older") });
-    expect((await fetch(`${place}?address=0x12&chainId=eip155:84532`)).status).toBe(400);
-    expect((await fetch(`${place}?address=${buyer.address}&chainId=eip155:1`)).status).toBe(400);
+    expect((await fetch(`${place}?address=0x12&network=base-sepolia`)).status).toBe(400);
+    expect((await fetch(`${place}?address=${buyer.address}&network=eip155:1`)).status).toBe(400);
   });
 });

@@ -18,7 +18,7 @@ interface CommonOffer {
   readonly price: string;
   /** URL of a transaction's page, with `{hash}`. */
   readonly explorer: string;
-  /** URL of an account's page, with `{address}`. */
+  /** URL of an account's page, with `{address}`; "" where it stands beside a transaction's. */
   readonly account: string;
   /** 0 where it is no EVM network. */
   readonly chainId: number;
@@ -28,8 +28,8 @@ export interface EvmOffer extends CommonOffer {
   /** The members of the token's EIP-712 domain that are not its address and chain. */
   readonly domain: { readonly name: string; readonly version: string };
   readonly currency: object;
-  /** Public endpoints, for a wallet that does not know the chain. */
-  readonly rpc: readonly string[];
+  /** A public endpoint, for a wallet that does not know the chain. */
+  readonly rpc: string;
 }
 
 export interface SolanaOffer extends CommonOffer {

@@ -222,15 +222,17 @@ describe("an answer", () => {
 });
 
 test("a wallet that does not know the text gets it written, with its address as wallets check it", async () => {
-  const wallet = { address: evm.address.toLowerCase(), chainId: "eip155:8453" };
+  const wallet = { address: evm.address.toLowerCase(), network: "base" };
+  expect(signIns.prepare({ ...wallet, network: "eip155:8453" }, NETWORKS, NOW_MS).ok).toBe(true);
   const prepared = signIns.prepare(wallet, NETWORKS, NOW_MS);
   if (!prepared.ok) throw new Error(prepared.error.detail);
-  const { answer, message } = prepared.value;
-  expect(answer.address).toBe(evm.address);
+  const { answer, message, hex } = prepared.value;
+  expect(Buffer.from(hex.slice(2), "hex").toString()).toBe(message);
+  expect(answer).toMatchObject({ address: evm.address, chainId: "eip155:8453", type: "eip191" });
   const signature = await evm.account.signMessage({ message });
   const judged = judge({ ...answer, signature });
   expect(judged).toMatchObject({ ok: true, value: { message, address: evm.address } });
-  for (const change of [{ address: "0x12" }, { chainId: "eip155:1" }]) {
+  for (const change of [{ address: "0x12" }, { network: "eip155:1" }, { network: "solana" }]) {
     expect(signIns.prepare({ ...wallet, ...change }, NETWORKS, NOW_MS).ok).toBe(false);
   }
 });
