@@ -64,7 +64,9 @@ export function createSnapshot(
   { metrics, feePayers, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
-  const signIns = key === undefined || base === null ? null : new SignIns({ key, publicUrl: base });
+  // What is shown to a proxy in its place is not for it to pass on.
+  const isAsking = key !== undefined && base !== null && config.sidecar === null;
+  const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
   const signIn = signIns && ((resource: string) => signIns.challenge(systemTime.now(), resource));
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
@@ -79,7 +81,7 @@ export function createSnapshot(
       const terms = { protocol, service, identifier, memo, blockhashes, signIn };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
-        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+        ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))
         : null;
       const { cacheControl, repeat, redirects } = action;
       const goods = new Set(action.goods);
@@ -171,6 +173,7 @@ function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
   { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
   drafted: ReadonlySet<string>,
+  asksWho: boolean,
 ): PageWriter {
   const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
@@ -187,6 +190,7 @@ function pageWriter(
       maxTimeoutSeconds,
       // Small answers are kept, large ones may be fetched again: the page cannot know which it will be.
       againSeconds: Math.max(REPLAY_MS, repeat?.forMs ?? 0) / 1000,
+      asksWho,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

@@ -17,7 +17,10 @@ import { onTheWire } from "../facilitator/wire-facilitator.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { TextSigners } from "../mechanism/mechanism.ts";
+import type { isSignedBy } from "../mechanism/solana/signing.ts";
 import { ChainTextSigners } from "../mechanism/text-signers.ts";
+import { findNetwork } from "../x402/network.ts";
+import type { Config } from "../config/config.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
@@ -94,10 +97,20 @@ export async function openSettlementProcess(
     );
     return [...closed, ...store];
   };
-  const signers = new ChainTextSigners(observers);
+  const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
   const signInKey = await ledger.signInKey();
   const selling = { feePayers, remotes, drafts, signers, signInKey, sales, hub, quality };
   return { ledger, router, ...selling, address, probes, wallets, readiness };
+}
+
+/** Undefined where nothing is sold on Solana. */
+async function loadSolanaSigning({ routes }: Config): Promise<typeof isSignedBy | undefined> {
+  const isSold = routes.some(
+    ({ action }) =>
+      action.kind === "priced" &&
+      action.offers.some(({ network }) => findNetwork(network)?.kind === "solana"),
+  );
+  return isSold ? (await import("../mechanism/solana/signing.ts")).isSignedBy : undefined;
 }
 
 /** Undefined where everything is kept for ever. */

@@ -3,15 +3,25 @@ import { findNetwork } from "../x402/network.ts";
 import { decodeBase58 } from "../x402/solana-address.ts";
 import { hasKeySigned } from "./evm/signed-text.ts";
 import type { Observer, SignedText, TextSigners } from "./mechanism.ts";
-import { isSignedBy } from "./solana/signing.ts";
-import { SIGNATURE_BYTES } from "./solana/strict-signature.ts";
+import type { isSignedBy } from "./solana/signing.ts";
+
+/** Of a signature on Solana. */
+const SIGNATURE_BYTES = 64;
 
 export class ChainTextSigners implements TextSigners {
   readonly #observers: ReadonlyMap<string, Pick<Observer, "hasCodeSigned">>;
+  readonly #isSignedBy: typeof isSignedBy | undefined;
 
-  /** @param observers by network: those chains whose code can be asked */
-  constructor(observers: ReadonlyMap<string, Pick<Observer, "hasCodeSigned">>) {
+  /**
+   * @param observers by network: those chains whose code can be asked
+   * @param onSolana loaded where anything is sold there; undefined: nobody has signed anything there
+   */
+  constructor(
+    observers: ReadonlyMap<string, Pick<Observer, "hasCodeSigned">>,
+    onSolana: typeof isSignedBy | undefined,
+  ) {
     this.#observers = observers;
+    this.#isSignedBy = onSolana;
   }
 
   hasKeySigned(network: string, text: SignedText): boolean {
@@ -19,7 +29,8 @@ export class ChainTextSigners implements TextSigners {
     // Pages know base64 alone.
     const signature =
       decodeBase58(text.signature, SIGNATURE_BYTES) ?? Buffer.from(text.signature, "base64");
-    return isSignedBy(Buffer.from(text.message, "utf8"), signature, text.address);
+    const message = Buffer.from(text.message, "utf8");
+    return this.#isSignedBy?.(message, signature, text.address) ?? false;
   }
 
   async hasCodeSigned(

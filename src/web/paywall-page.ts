@@ -47,6 +47,8 @@ export interface PageFacts {
   readonly maxTimeoutSeconds: number;
   /** So long what was sold may be asked for again. */
   readonly againSeconds: number;
+  /** Whether whoever has paid before may say so with his wallet. */
+  readonly asksWho: boolean;
   /** What a browser can pay with, in the order that buyers see. */
   readonly offers: readonly PageOffer[];
   /** What only programs can pay with. */
@@ -127,7 +129,7 @@ const NO_TEST = html`<mark id="test" hidden>`;
 
 function middleOf(facts: PageFacts): Html {
   const { brand, host, mimeType, offers, others, listing, support, version } = facts;
-  const { maxTimeoutSeconds: seconds, againSeconds: again } = facts;
+  const { maxTimeoutSeconds: seconds, againSeconds: again, asksWho } = facts;
   const all = [...offers, ...others];
   const [first] = all;
   const sold = cut(facts.description, MAX_DESCRIPTION_BYTES) || "This page is sold";
@@ -138,7 +140,7 @@ function middleOf(facts: PageFacts): Html {
       : html`<h1 id="item" dir="auto" lang="">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
   const ways = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
-  const data = { seconds, again, offers: ways };
+  const data = { seconds, again, asksWho, offers: ways };
   return html`<title>${price} · Payment required</title><main><div class="card" id="main">
 <p class="dim" id="seller">${brand !== "" && html`<bdi lang="">${brand}</bdi> · `}<bdi id="host">${host}</bdi></p>${heading}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}

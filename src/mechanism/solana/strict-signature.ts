@@ -6,7 +6,7 @@
 /** Bytes of an encoded point. */
 const POINT_BYTES = 32;
 /** A point, the commitment, and a number. */
-export const SIGNATURE_BYTES = 64;
+const SIGNATURE_BYTES = 64;
 /** The order of the group, what the number stays below (RFC 8032, section 5.1.7). */
 const GROUP_ORDER = 2n ** 252n + 27_742_317_777_372_353_535_851_937_790_883_648_493n;
 /** The prime of the field: a coordinate that reaches it is the second spelling of a smaller one. */

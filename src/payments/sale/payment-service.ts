@@ -136,7 +136,7 @@ export interface PaymentServiceOptions {
   readonly feePayers?: Choosing["feePayers"];
   readonly redemptions: Redemptions;
   /** Default: nobody has signed anything. */
-  readonly signers?: TextSigners;
+  readonly signers?: TextSigners | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
   readonly logger: Logger;

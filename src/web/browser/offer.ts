@@ -49,6 +49,8 @@ export interface PageData {
   readonly seconds: number;
   /** So long what was bought may be asked for again, seconds. */
   readonly again: number;
+  /** Whether whoever has paid before may say so with his wallet. */
+  readonly asksWho: boolean;
   /** The first is whole, the others are without those members in which they are like the first. */
   readonly offers: readonly [PayableOffer, ...Partial<PayableOffer>[]] | readonly [];
 }

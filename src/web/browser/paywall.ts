@@ -121,7 +121,7 @@ function offerWallets(): void {
           button(`Pay ${price} with ${wallet.name}`, () => void pay(wallet, offer)),
         )
       : [make("p", `No wallet for ${name} was found in this browser. ${NO_WALLET}`)]),
-    ...able.map((wallet) =>
+    ...(data.asksWho ? able : []).map((wallet) =>
       quiet(`I have paid for this already (${wallet.name})`, () => collect(wallet, offer)),
     ),
   );

@@ -154,7 +154,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       payments: new LocalPaymentService({
         facilitator,
         redemptions: ledger,
-        signers: new ChainTextSigners(new Map()),
+        signers: new ChainTextSigners(new Map(), undefined),
         logger,
         time,
       }),

@@ -60,6 +60,7 @@ function facts(changes: Partial<PageFacts> = {}): PageFacts {
     mimeType: "",
     maxTimeoutSeconds: 60,
     againSeconds: 600,
+    asksWho: true,
     offers: [offerOn("base")],
     others: [],
     version: 2,

@@ -14,7 +14,7 @@ import { createHmac } from "node:crypto";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
 import { ChainTextSigners } from "../../../src/mechanism/text-signers.ts";
-import { Keypair } from "../../../src/mechanism/solana/signing.ts";
+import { isSignedBy, Keypair } from "../../../src/mechanism/solana/signing.ts";
 import {
   decodeSignIn,
   SIGN_IN,
@@ -41,7 +41,7 @@ const solanaSigner = {
   publicKey: solana.address,
   signMessage: async (message: Uint8Array) => solana.sign(message),
 };
-const signers = new ChainTextSigners(new Map());
+const signers = new ChainTextSigners(new Map(), isSignedBy);
 
 const asked = (info: ChallengeInfo): SignInChallenge => {
   return { info, supportedChains: supportedChains(NETWORKS) };
