@@ -195,12 +195,14 @@ function openSide(
 ): PublicSide {
   const { logger, timeline } = telemetry;
   const { router: facilitator, feePayers, networks, drafts, ledger: redemptions, sales } = money;
+  const { signers, signInKey } = money;
   const { publish } = sales;
   const payments = new LocalPaymentService({
     facilitator,
     feePayers,
     networks,
     redemptions,
+    signers,
     logger,
     time,
     timeline,
@@ -213,6 +215,7 @@ function openSide(
     networks,
     drafts,
     publish,
+    signInKey,
     fronts: 1,
   });
   closing.defer(() => front.close(patience));

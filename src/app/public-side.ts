@@ -38,6 +38,8 @@ export interface PublicSideOptions {
   readonly feePayers: FeePayers;
   readonly networks: NetworkStates;
   readonly publish: Publisher;
+  /** Default: nobody is asked who he is. */
+  readonly signInKey?: Uint8Array | undefined;
   /** Default: none. */
   readonly drafts?: Drafts;
   /** Configurations that were replaced a short while ago, the newest first. */
@@ -197,7 +199,9 @@ export class PublicSide {
     const { telemetry, feePayers, networks, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
     const blockhashes = this.#blockhashes;
-    const ground = { metrics, feePayers, networks, drafts, blockhashes, earlier: this.#earlier };
+    const { signInKey } = this.#options;
+    const known = { feePayers, networks, drafts, blockhashes, signInKey };
+    const ground = { metrics, ...known, earlier: this.#earlier };
     return {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,

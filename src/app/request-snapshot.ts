@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  isShadowed,
   PUBLISHED_PATHS,
   type Config,
   type OfferSettings,
@@ -18,9 +19,11 @@ import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
-import { networkOf } from "../x402/network.ts";
+import { networkOf, type NetworkName } from "../x402/network.ts";
+import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -52,15 +55,21 @@ interface SnapshotGround {
   readonly blockhashes?: Pick<BlockhashHints, "of">;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];
+  /** By which challenges to sign in are made. Default: nobody is asked who he is. */
+  readonly signInKey?: Uint8Array | undefined;
 }
 
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, networks, drafts, blockhashes, earlier }: SnapshotGround,
+  { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
+  // What is shown to a proxy in its place is not for it to pass on.
+  const isAsking = key !== undefined && base !== null && config.sidecar === null;
+  const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
+  const signIn = signIns && ((resource: string) => signIns.challenge(systemTime.now(), resource));
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;
@@ -71,10 +80,10 @@ export function createSnapshot(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const terms = { protocol, service, identifier, memo, blockhashes, networks };
+      const terms = { protocol, service, identifier, memo, blockhashes, networks, signIn };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
-        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+        ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))
         : null;
       const { cacheControl, repeat, redirects } = action;
       const goods = new Set(action.goods);
@@ -102,11 +111,26 @@ export function createSnapshot(
     authorities: new Set([new URL(publicUrl).host]),
     hosts: config.sidecar === null ? servedHosts(config) : null,
     publicUrl,
-    documents: documentPaths(config),
+    documents: new Set([
+      ...documentPaths(config),
+      ...(signIns === null ? [] : signInPaths(config)),
+    ]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier,
+    signIn: signIns && { issuer: signIns, networks: soldOn(config) },
   };
+}
+
+/** A route with that very path wins, as of the other documents. */
+function signInPaths(config: Pick<Config, "routes">): readonly string[] {
+  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+}
+
+/** Networks on which anything is sold. */
+function soldOn({ routes }: Pick<Config, "routes">): readonly NetworkName[] {
+  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
+  return [...new Set(offers.map(({ network }) => network))];
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
@@ -151,6 +175,7 @@ function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
   { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
   drafted: ReadonlySet<string>,
+  asksWho: boolean,
 ): PageWriter {
   const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
@@ -169,6 +194,7 @@ function pageWriter(
       maxTimeoutSeconds,
       // Small answers are kept, large ones may be fetched again: the page cannot know which it will be.
       againSeconds: Math.max(REPLAY_MS, repeat?.forMs ?? 0) / 1000,
+      asksWho,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

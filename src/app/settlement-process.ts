@@ -16,9 +16,13 @@ import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { onTheWire } from "../facilitator/wire-facilitator.ts";
 import type { Readiness } from "../admin/admin.ts";
-import type { Config } from "../config/config.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { TextSigners } from "../mechanism/mechanism.ts";
+import type { isSignedBy } from "../mechanism/solana/signing.ts";
+import { ChainTextSigners } from "../mechanism/text-signers.ts";
+import { findNetwork } from "../x402/network.ts";
+import type { Config } from "../config/config.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
@@ -43,6 +47,10 @@ export interface SettlementProcess {
   /** Facilitators elsewhere. */
   readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
+  /** Who has signed what wallets are asked to sign. */
+  readonly signers: TextSigners;
+  /** By which challenges to sign in are made, here and wherever the same ledger is. */
+  readonly signInKey: Uint8Array;
   readonly sales: Sales;
   /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
   readonly hub: Hub | undefined;
@@ -100,7 +108,10 @@ export async function openSettlementProcess(
     const canServe = hasOpen(sales.config, networks);
     return { isReady: canServe, said: canServe ? said : ["nothing can be served", ...said] };
   };
-  const selling = { feePayers, networks, remotes, drafts, sales, hub, quality };
+  const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
+  const signInKey = await ledger.signInKey();
+  const known = { feePayers, networks, remotes, drafts, signers, signInKey };
+  const selling = { ...known, sales, hub, quality };
   return { ledger, router, ...selling, address, probes, wallets, readiness };
 }
 
@@ -121,6 +132,16 @@ function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetw
       return action.offers.some(isOpen);
     })
   );
+}
+
+/** Undefined where nothing is sold on Solana. */
+async function loadSolanaSigning({ routes }: Config): Promise<typeof isSignedBy | undefined> {
+  const isSold = routes.some(
+    ({ action }) =>
+      action.kind === "priced" &&
+      action.offers.some(({ network }) => findNetwork(network)?.kind === "solana"),
+  );
+  return isSold ? (await import("../mechanism/solana/signing.ts")).isSignedBy : undefined;
 }
 
 /** Undefined where everything is kept for ever. */

@@ -28,6 +28,8 @@ export interface StartOrder {
   readonly draftNetworks: readonly string[];
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier: readonly EarlierConfig[];
+  /** See `SignInOptions.key`. */
+  readonly signInKey: Uint8Array;
   /** See `SecureOptions.ticketKeys`. */
   readonly ticketKeys: Buffer;
   /** Whether requests are remembered for the operator's page. */

@@ -122,6 +122,7 @@ class Worker {
       publish: new Publications(config, { changes, feePayers, others, quality }).publish,
       fronts: workers,
       earlier: order.earlier,
+      signInKey: order.signInKey,
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;

@@ -72,6 +72,7 @@ export async function openWorkers(
         workers: count,
         version: entry.version,
         ticketKeys,
+        signInKey: money.signInKey,
         config: frontPart(sold),
         termsChanges: [...termsChanges],
         earlier,
@@ -147,10 +148,10 @@ class Desks {
   #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { router: facilitator, feePayers, networks, ledger } = money;
+    const { router: facilitator, feePayers, networks, ledger, signers } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
-    const known = { feePayers, networks };
+    const known = { feePayers, networks, signers };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });

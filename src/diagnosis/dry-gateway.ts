@@ -208,6 +208,7 @@ const BY_PROXY = [PROXY_UPSTREAM];
 const NO_PAYMENT_SERVICE: PaymentService = {
   identify: () => Promise.reject(unreachable()),
   prove: () => Promise.reject(unreachable()),
+  signedIn: () => Promise.reject(unreachable()),
   charge: () => Promise.reject(unreachable()),
   resume: () => Promise.reject(unreachable()),
   step: () => Promise.reject(unreachable()),

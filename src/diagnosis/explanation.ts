@@ -120,6 +120,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
   switch (decision.kind) {
     case "challenge":
     case "malformed":
+    case "signed-in":
     case "presented":
       return "priced";
     case "rejected":

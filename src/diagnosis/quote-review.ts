@@ -2,11 +2,11 @@
  * How long the head of each 402 is, what its quote of version 2 had to leave out, and how large its page is: what a file
  * costs those who have a proxy in front or a slow line, and tells catalogues.
  */
-import { constants, gzipSync } from "node:zlib";
 import { readHeaderJson } from "../buyer/offer.ts";
 import type { Config, Remark } from "../config/config.ts";
 import { KEEP_ALIVE_MS } from "../gateway/listener/http1-server.ts";
 import { extensionsOf } from "../x402/bazaar.ts";
+import { zippedPage } from "../gateway/offers/offer-page.ts";
 import { asciiJson } from "../x402/header.ts";
 import { isRecord, memberOf } from "../x402/json.ts";
 import { identifierExtension } from "../x402/payment-identifier.ts";
@@ -49,7 +49,7 @@ function pageBytes({ accepts, toBrowser }: RouteQuote): number {
   if (accepts.length <= FITTING_OFFERS) return 0;
   const { body } = toBrowser();
   if (!isPage(body)) return 0;
-  return gzipSync(body, { level: constants.Z_BEST_COMPRESSION }).length;
+  return zippedPage(body).length;
 }
 
 /** One for all of them. */

@@ -15,6 +15,7 @@ import {
   PAYMENT_REQUIRED_HEADER,
   RECEIPT_HEADERS,
 } from "../x402/header.ts";
+import { SIGN_IN_HEADER } from "../x402/sign-in.ts";
 import { codeV2 } from "../x402/version-2.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 
@@ -215,8 +216,6 @@ const EXPOSED = [
     ", ",
   ),
 ];
-/** The header of the extension by which a buyer says who he is. */
-const SIGN_IN = "SIGN-IN-WITH-X";
 const VARY_ORIGIN = ["Vary", "Origin"];
 const ANY_ORIGIN = ["Access-Control-Allow-Origin", "*", ...EXPOSED];
 
@@ -229,7 +228,7 @@ export function preflightAnswer(
   asked: { readonly method: string; readonly headers: string },
 ): Answer {
   const payments = Object.values(PAYMENT_HEADERS);
-  const headers = [...payments, SIGN_IN, "Access-Control-Expose-Headers", "Content-Type"];
+  const headers = [...payments, SIGN_IN_HEADER, "Access-Control-Expose-Headers", "Content-Type"];
   for (const name of asked.headers.split(",").map((text) => text.trim())) {
     if (/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) headers.push(name);
   }

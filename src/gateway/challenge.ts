@@ -63,9 +63,9 @@ export class Challenge {
    */
   waitSeconds(decision: PricedDecision, { address }: Client): number {
     const unpaid = this.#unpaid;
-    if (decision.kind !== "presented") return unpaid.waitSeconds(address, "asked");
-    const seconds = unpaid.waitSeconds(address, "refused");
-    if (seconds === 0) return 0;
+    const isShown = decision.kind === "presented" || decision.kind === "signed-in";
+    const seconds = unpaid.waitSeconds(address, isShown ? "refused" : "asked");
+    if (seconds === 0 || decision.kind !== "presented") return seconds;
     const accepts = acceptable(decision);
     const { payment } = decision;
     if (!this.#options.paywall.isInFlight({ payment, accepts })) return seconds;

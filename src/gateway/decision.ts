@@ -10,6 +10,7 @@ import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.t
 import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
+import { decodeSignIn, SIGN_IN_HEADER, type SignIn, type SignIns } from "../x402/sign-in.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -27,6 +28,8 @@ import type { Offers } from "../payments/sale/offers.ts";
 import type { Match, Router } from "./paths/router.ts";
 import { readTarget } from "./paths/target.ts";
 import type { Engine } from "./upstream/upstream.ts";
+
+const SIGN_IN_NAME = SIGN_IN_HEADER.toLowerCase();
 
 /** What the configuration says about a route, made ready for requests. */
 export type RoutePlan =
@@ -73,6 +76,15 @@ export interface Snapshot {
   readonly answersPreflight: boolean;
   /** What was asked for before, the newest first. */
   readonly earlier: readonly EarlierQuotes[];
+  /** Asks who a client is that has paid before; null: nobody is asked. */
+  readonly signIn: SignInTerms | null;
+}
+
+/** Whom a gateway asks who he is, and on which networks he may have paid. */
+export interface SignInTerms {
+  readonly issuer: SignIns;
+  /** All on which anything is sold. */
+  readonly networks: readonly string[];
 }
 
 interface Place {
@@ -95,6 +107,7 @@ export type Decision =
   | PricedDecision;
 
 export type FreeDecision = Extract<Decision, { kind: "free" }>;
+export type SignedInDecision = Extract<PricedDecision, { kind: "signed-in" }>;
 export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 
 /** A priced route, by what the request brought for it. */
@@ -106,6 +119,12 @@ export type PricedDecision = Place & {
 } & (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
+    | {
+        /** No payment, but who asks, which is still to be proven; a refusal where it cannot be. */
+        readonly kind: "signed-in";
+        readonly version: X402Version;
+        readonly signIn: Result<SignIn, Refusal>;
+      }
     | (Presentation & {
         readonly method: string;
         /** What its client calls the purchase, where the route asks for that; a refusal where that will not do. */
@@ -121,9 +140,14 @@ interface Presentation extends Envelope {
   readonly version: X402Version;
 }
 
-/** The envelope in which its client speaks; version 1 where it has shown no payment that can be read. */
+/** The envelope in which its client speaks; version 1 where it has shown nothing that can be read. */
 export function versionOf(decision: PricedDecision): X402Version {
-  return decision.kind === "presented" ? decision.version : X402_VERSION;
+  return "version" in decision ? decision.version : X402_VERSION;
+}
+
+/** The header by which its client has shown that it has paid, or who it is. */
+export function shownIn(decision: PricedDecision): string {
+  return decision.kind === "signed-in" ? SIGN_IN_HEADER : PAYMENT_HEADERS[versionOf(decision)];
 }
 
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
@@ -155,9 +179,28 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
   const sold = { plan, resource, soldMethod, ...place };
+  if (brought.kind === "challenge")
+    return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
   if (brought.kind !== "presented") return { ...brought, ...sold };
   const name = readIdentifier(brought.payment, plan.offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
+}
+
+/** Read only where there is no payment: who shows one means that, and may have his earlier purchases by it. */
+function readSignIn(
+  { signIn, protocol }: Snapshot,
+  { headers }: InboundRequest,
+  { plan, resource }: { readonly plan: PricedPlan; readonly resource: string },
+): Pick<SignedInDecision, "kind" | "version" | "signIn"> | null {
+  const value = headers[SIGN_IN_NAME];
+  if (signIn === null || typeof value !== "string") return null;
+  const told = decodeSignIn(value);
+  const asked = { resource, networks: plan.offers.networks };
+  return {
+    kind: "signed-in",
+    version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,
+    signIn: told.ok ? signIn.issuer.judge(told.value, asked, systemTime.now()) : told,
+  };
 }
 
 /** Of one route only: else what a cheap `HEAD` has cost would pay for its `GET`. */

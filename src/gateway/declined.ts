@@ -8,9 +8,11 @@ import {
   type CrossOrigin,
   type OwnAnswer,
 } from "./answers.ts";
-import type { Decision, PricedDecision } from "./decision.ts";
+import type { Decision, PricedDecision, SignInTerms, Snapshot } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { wantsPage } from "./offers/offer-page.ts";
+import { systemTime } from "../time/time.ts";
+import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sign-in.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
@@ -51,7 +53,15 @@ export type Publisher = (asked: DocumentRequest) => PublishedDocument;
 export function declinedAnswer(
   decision: OtherDecision,
   request: InboundRequest,
-  { publish, cors }: { readonly publish: Publisher; readonly cors: CrossOrigin },
+  {
+    publish,
+    cors,
+    snapshot,
+  }: {
+    readonly publish: Publisher;
+    readonly cors: CrossOrigin;
+    readonly snapshot: Pick<Snapshot, "signIn">;
+  },
 ): OwnAnswer {
   switch (decision.kind) {
     case "rejected": {
@@ -75,6 +85,11 @@ export function declinedAnswer(
     }
     case "listing": {
       const { path, query } = decision;
+      const { signIn } = snapshot;
+      if (signIn !== null && path === SIGN_IN_PATH) {
+        const answer = signInAnswer(signIn, query, corsLines(cors, request));
+        return { answer, outcome: "free", meter: null };
+      }
       const { "if-none-match": ifNoneMatch, "accept-encoding": accepted } = request.headers;
       const acceptEncoding = typeof accepted === "string" ? accepted : undefined;
       const isForPerson = wantsPage(request);
@@ -83,6 +98,28 @@ export function declinedAnswer(
       return { answer, outcome: "free", meter: null };
     }
   }
+}
+
+/** A challenge for all URLs; with `address` and `network` the text for that wallet, and what is sent with its signature. */
+function signInAnswer(
+  { issuer, networks }: SignInTerms,
+  query: string,
+  cors: readonly string[],
+): Answer {
+  const given = new URLSearchParams(query);
+  const [address, network] = [given.get("address"), given.get("network")];
+  const now = systemTime.now();
+  if (address === null && network === null) {
+    const asked: SignInChallenge = {
+      info: issuer.challenge(now),
+      supportedChains: supportedChains(networks),
+    };
+    return { status: 200, lines: cors, body: JSON.stringify(asked) };
+  }
+  const wallet = { address: address ?? "", network: network ?? "" };
+  const prepared = issuer.prepare(wallet, networks, now);
+  if (prepared.ok) return { status: 200, lines: cors, body: JSON.stringify(prepared.value) };
+  return errorAnswer(400, prepared.error.detail, cors);
 }
 
 /** May be kept by whoever asks before each use whether it is still the same. */

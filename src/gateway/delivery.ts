@@ -9,7 +9,6 @@ import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { BUYER_LEFT } from "../telemetry/timeline.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
-import { PAYMENT_HEADERS } from "../x402/header.ts";
 import {
   lateAnswer,
   RETRY_AFTER,
@@ -22,7 +21,13 @@ import {
 } from "./answers.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
-import { versionOf, type PricedDecision, type PricedPlan, type Snapshot } from "./decision.ts";
+import {
+  shownIn,
+  versionOf,
+  type PricedDecision,
+  type PricedPlan,
+  type Snapshot,
+} from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
@@ -79,6 +84,7 @@ export async function deliver(
   const version = versionOf(decision);
   const told = settlementLines({ success: true, ...settlement }, version);
   const receipt: Receipt = { version, lines: [...cors, ...told], help };
+  const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
   const answered = new SoldAnswer(visit, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
@@ -93,7 +99,7 @@ export async function deliver(
       judge: (status, lines) => answered.judge(status, lines),
       refused: () => refuse(answered.left(answered.status, true)),
     };
-    const passage = paidPassage({ target, client, plan }, paid, receipt, sale);
+    const passage = paidPassage({ target, client, plan, vary }, paid, receipt, sale);
     const late = (): Answer => lateAnswer(receipt, !paid.isLast);
     delivery = await forward(visitor, plan.engine, passage, late);
     while (delivery.kind === "redirected") {
@@ -145,7 +151,7 @@ export async function replay(
   const { plan } = decision;
   const version = versionOf(decision);
   const receipt = settlementLines({ success: true, ...settlement }, version);
-  const vary = PAYMENT_HEADERS[version];
+  const vary = shownIn(decision);
   const isSent = await visitor.replaying?.replay(response, { cors, receipt, vary });
   if (isSent === true) await collected();
   metrics.replayed(plan.label);
@@ -157,9 +163,13 @@ export async function replay(
 
 /** What goes along with a paid request: who paid, and what the client is to be told of it. */
 function paidPassage(
-  { plan, ...asked }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan },
+  {
+    plan,
+    vary,
+    ...asked
+  }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan; readonly vary: string },
   paid: Paid,
-  { lines, version, help }: Receipt,
+  { lines, help }: Receipt,
   judging: Pick<Sale, "judge" | "refused">,
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
@@ -174,7 +184,7 @@ function paidPassage(
       network,
     ],
     responseSet: [...lines, "Cache-Control", plan.cacheControl],
-    responseAdded: ["Vary", PAYMENT_HEADERS[version], ...help.lines],
+    responseAdded: ["Vary", vary, ...help.lines],
     sale: {
       idempotencyKey: paid.idempotencyKey,
       failureLines: paid.isLast ? [] : RETRY_AFTER,

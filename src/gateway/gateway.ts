@@ -7,7 +7,7 @@
  *            -> priced -> limited --------------------------------> answer 429
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
  *                                                                   with; a page where a browser asks
- *                      -> presented -> crowded -------------------> answer 503
+ *                      -> signed-in | presented -> crowded -------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> limited -----> answer 429
  *                                                       -> unfit -------> answer 400
@@ -23,7 +23,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-import type { Admission } from "../payments/sale/admission.ts";
+import type { Admission, GoodsRequest } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -48,6 +48,7 @@ import {
   type FreeDecision,
   type PresentedDecision,
   type PricedDecision,
+  type SignedInDecision,
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
 import { deliver, repeatsOf, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
@@ -69,7 +70,7 @@ const ABANDONED = { kind: "abandoned", status: null, sent: false } as const;
 type Outcome =
   | { readonly kind: "crowded" }
   | { readonly kind: "limited"; readonly seconds: number }
-  | Exclude<PricedDecision, PresentedDecision>
+  | Exclude<PricedDecision, PresentedDecision | SignedInDecision>
   | Admission;
 
 export class Gateway {
@@ -162,6 +163,7 @@ export class Gateway {
         return this.#serveFree(visitor, decision, settings);
       case "challenge":
       case "malformed":
+      case "signed-in":
       case "presented":
         return this.#sell(visitor, decision, generation);
     }
@@ -204,7 +206,9 @@ export class Gateway {
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
-    if (decision.kind !== "presented") return this.#end(visit, decision);
+    if (decision.kind !== "presented" && decision.kind !== "signed-in") {
+      return this.#end(visit, decision);
+    }
     // Whatever is done and said for a payment names its request.
     const trace = (visitor.trace ??= RequestTrace.of(visitor));
     return this.work.placePayment(client.address, visitor).then((leave) => {
@@ -212,38 +216,47 @@ export class Gateway {
       return trace
         .run(async () => {
           const ending = await this.#end(visit, await this.#admit(visit, decision));
-          this.#telemetry.metrics.presented(decision.version, ending.outcome);
+          const { kind, version } = decision;
+          if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
           return ending;
         })
         .finally(leave);
     });
   }
 
-  /** What the paywall says of a payment: where it is `admitted`, that is durably settled, and this attempt stored. */
+  /**
+   * What the paywall says of a payment, or of who has paid before: where it is `admitted`, that is durably settled, and
+   * this attempt stored.
+   */
   #admit(
     { visitor, client, challenge }: PricedVisit,
-    decision: PresentedDecision,
+    decision: PresentedDecision | SignedInDecision,
   ): Promise<Admission> {
+    const asked: GoodsRequest = {
+      binding: `${decision.soldMethod} ${decision.path}`,
+      target: decision.target,
+      unfit: () => unfitOf(visitor, decision),
+      repeats: repeatsOf({ visitor, decision }),
+      client: client.address,
+      isGone: () => visitor.isGone(),
+      onGone: (listener) => visitor.onGone(listener),
+      onReset: (listener) => visitor.onReset(listener),
+      refusal: () => visitor.refusal(decision.plan.engine, client.address),
+      readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+    };
+    if (decision.kind === "signed-in") {
+      const { signIn } = decision;
+      return signIn.ok
+        ? this.#paywall.admitSignedIn(signIn.value, asked)
+        : Promise.resolve({ kind: "refused", refusal: signIn.error });
+    }
+    const { payment, accepted } = decision;
+    const accepts = acceptable(decision);
     const name = nameOf(decision);
+    const route = decision.plan.label;
+    const named = name.ok ? { identifier: name.value } : { misnamed: name.error };
     return challenge.lookInto(client, (doubt) =>
-      this.#paywall.admit({
-        payment: decision.payment,
-        accepted: decision.accepted,
-        accepts: acceptable(decision),
-        binding: `${decision.soldMethod} ${decision.path}`,
-        target: decision.target,
-        route: decision.plan.label,
-        unfit: () => unfitOf(visitor, decision),
-        repeats: repeatsOf({ visitor, decision }),
-        ...(name.ok ? { identifier: name.value } : { misnamed: name.error }),
-        client: client.address,
-        isGone: () => visitor.isGone(),
-        onGone: (listener) => visitor.onGone(listener),
-        onReset: (listener) => visitor.onReset(listener),
-        refusal: () => visitor.refusal(decision.plan.engine, client.address),
-        readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
-        doubt,
-      }),
+      this.#paywall.admit({ ...asked, payment, accepted, accepts, route, ...named, doubt }),
     );
   }
 
@@ -303,10 +316,10 @@ export class Gateway {
     const { label: route } = decision.plan;
     const { outcome, error, replay: reason } = refused;
     if (reason !== null) metrics.replayRefused(route, reason);
-    if (decision.kind === "presented") {
-      const { version } = decision;
+    if (decision.kind === "presented" || decision.kind === "signed-in") {
+      const { kind, version } = decision;
       const facts = { requestId: visitor.id, route, version, outcome, error };
-      logger.info(facts, "payment not taken");
+      logger.info(facts, kind === "presented" ? "payment not taken" : "sign-in not taken");
     }
     const own = challenge.ask(decision, client, refused);
     refuseEntry(this.#telemetry, visitor, refused);

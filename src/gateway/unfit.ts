@@ -1,6 +1,6 @@
 /** What a paid request lacks of what its route declares, found before its payment is taken. */
 import type { Unfit } from "../payments/sale/admission.ts";
-import type { PresentedDecision } from "./decision.ts";
+import type { PricedDecision } from "./decision.ts";
 import { keptBody } from "./message/inbound.ts";
 import { hasRequestBody, isKeepable } from "./message/request-body.ts";
 import type { Visitor } from "./visitor.ts";
@@ -8,7 +8,7 @@ import type { Visitor } from "./visitor.ts";
 /** Null where nothing is found, and of a body that is too large to be kept until it is forwarded. */
 export function unfitOf(
   { request, replaying }: Visitor,
-  { plan, target }: PresentedDecision,
+  { plan, target }: Pick<PricedDecision, "plan" | "target">,
 ): Unfit | null | Promise<Unfit | null> {
   const { input } = plan;
   if (input === null) return null;

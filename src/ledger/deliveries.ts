@@ -13,6 +13,7 @@ import {
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
   attemptsLeft,
+  claimantAfter,
   isForTarget,
   isFree,
   isRepeatable,
@@ -28,7 +29,7 @@ export function deliver(row: Row, sale: SaleTerms | null, { life, nowMs }: Momen
   if (left === undefined) return { outcome: false };
   const attempts = left.attempts + 1;
   const held = { claimedBy: life, holder: life, isLeft: false };
-  const claimant = sale?.claimant ?? row.claimant;
+  const claimant = sale === null ? row.claimant : claimantAfter(row, sale);
   const next = {
     ...after(row),
     ...left,
@@ -106,7 +107,8 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
   const replays = row.replays + 1;
   const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
   // Owed until it is known to have gone out: whoever gives it may die meanwhile.
-  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: true };
+  const claimant = claimantAfter(row, asked);
+  const given = { replays, claimant, holder: moment.life, isLeft: true };
   return { outcome: true, next: { ...after(row), ...given }, note };
 }
 
@@ -122,7 +124,7 @@ export function repeat(
   }
   const repeats = row.repeats + 1;
   const held = { holder: moment.life, isLeft: false };
-  const next = { ...after(row), ...held, repeats, claimant: asked.claimant };
+  const next = { ...after(row), ...held, repeats, claimant: claimantAfter(row, asked) };
   return { outcome: true, next, note: `fetched again, ${repeats} of ${asked.times}` };
 }
 

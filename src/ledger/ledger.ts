@@ -21,6 +21,7 @@ import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
+import type { SignInUses } from "./sign-ins.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
@@ -56,6 +57,9 @@ export interface Recalled {
 /** Nothing else is looked up for it. */
 export const MISNAMED: Recalled = { request: undefined, owed: [], isMisnamed: true };
 
+/** What a payer asks for who has signed in. */
+export type BoughtSale = Pick<ClaimTerms, "binding" | "target">;
+
 /** What a payment is presented for. */
 export type RecalledSale = Pick<ClaimTerms, "binding" | "target" | "identifier">;
 
@@ -79,12 +83,17 @@ export interface Payments {
 }
 
 /** The resource server's view. */
-export interface Redemptions extends Payments, Rowless {
+export interface Redemptions extends Payments, Rowless, SignInUses {
   /**
    * What is known of a payment that is presented for a sale. Reads only, so that a worthless payment costs no
    * write.
    */
   recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled>;
+  /**
+   * What a payer has bought by such a request that he has not got, or may have again: what he has not got first, then
+   * the newest; at most {@link MAX_OWED}, of a bounded number of his newest payments. No network is looked at.
+   */
+  bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]>;
   /** The answer that is kept with a payment, for whoever may have it (`replay`). */
   answer(key: PaymentKey): Promise<StoredResponse | undefined>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
@@ -217,6 +226,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   readonly sold: SoldOffers;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
+  /** The secret by which challenges are made: made once, and the same for all who share the ledger. */
+  signInKey(): Promise<Uint8Array>;
   /**
    * Frees what dead lives left: claims without a signature are dropped, or offered where a transaction has
    * shown them to everybody; broken deliveries may be tried again. Also forgets kept answers whose time is over.

@@ -102,7 +102,13 @@ export function takenOver(row: PaymentRow, life: string): Partial<PaymentRow> | 
 
 /** Whether the goods are for him: everybody can show a payment that is on chain. */
 export function mayCollect({ claimant }: PaymentRow, by: Collector): boolean {
-  return by.proof === "valid" || (claimant !== null && claimant === by.claimant);
+  if (by.proof === "valid" || by.proof === "signed-in") return true;
+  return claimant !== null && claimant === by.claimant;
+}
+
+/** For whom what is left of it is kept once he has it. */
+export function claimantAfter({ claimant }: PaymentRow, by: Collector): string | null {
+  return by.proof === "signed-in" ? claimant : by.claimant;
 }
 
 /** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
@@ -172,6 +178,23 @@ export function isMisnamed(
   return !isSame || !(isFirst || (named.ledTo !== null && isFor(named, { binding, target })));
 }
 
+/** Whether its payer may have the goods of it by such a request: they are paid and not had, or to be had again. */
+export function isToBeHad(
+  row: PaymentRow,
+  sale: Pick<ClaimTerms, "binding" | "target">,
+  nowMs: number,
+): boolean {
+  if (row.state === "CLAIMED" || row.state === "FAILED" || !isFor(row, sale)) return false;
+  if (row.state !== "DELIVERED") return isForTarget(row, sale.target);
+  return (
+    isHadAgain(row, nowMs) && (row.servedTarget === sale.target || ledFrom(row, sale) !== null)
+  );
+}
+
+function isHadAgain(row: PaymentRow, nowMs: number): boolean {
+  return isReplayable(row, nowMs) || nowMs < (row.repeatUntilMs ?? 0);
+}
+
 /** Whether that payer is owed the goods of it for such a sale, and no request waits for them. */
 export function isOwed(
   row: PaymentRow,
@@ -183,8 +206,7 @@ export function isOwed(
   if (!row.isLeft || !isFor(row, sale) || row.network !== payment.network) return false;
   if (payerOf(requestOf(row).paymentPayload) !== payerOf(payment)) return false;
   if (row.state === "DELIVERED") {
-    const isHadAgain = isReplayable(row, nowMs) || nowMs < (row.repeatUntilMs ?? 0);
-    return isHadAgain && row.servedTarget === target;
+    return isHadAgain(row, nowMs) && row.servedTarget === target;
   }
   return row.state !== "FAILED" && isForTarget(row, target);
 }

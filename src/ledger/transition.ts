@@ -26,9 +26,10 @@ export type SubmissionState = "OPEN" | "INCLUDED" | "CLOSED";
 
 /**
  * What somebody who shows a payment proves beside it: that he is the payer, with a new payment that is not used up.
- * `signed`: the chain did not say that it could be paid; that counts where the claimant is the same.
+ * `signed`: the chain did not say that it could be paid; that counts where the claimant is the same. `signed-in`: with
+ * a text that says nothing of money, for one request; whoever has claimed the payment keeps it.
  */
-export type PayerProof = "signed" | "valid";
+export type PayerProof = "signed" | "valid" | "signed-in";
 
 /** Who wants a payment's goods. Once it is on chain everybody can show the payment itself. */
 export interface Collector {

@@ -281,8 +281,37 @@ export interface Observer<Authorization = unknown> {
    * {@link draft} is. Throws {@link ChainError} when the chain cannot be asked.
    */
   blockhash?(signal: AbortSignal): Promise<BlockhashHint>;
+  /**
+   * Whether the code at an address takes a signature of a text for its own (ERC-1271); not there where addresses have no
+   * code that is asked. Anybody can have it asked: few at a time, and no code runs long. Throws {@link ChainError},
+   * `CHAIN_BUSY` where too many wait, or as many of the asker's as there is room left.
+   */
+  hasCodeSigned?(text: SignedText, signal: AbortSignal, asker: string): Promise<boolean>;
   /** Closes the connections to the chain. */
   close(): Promise<void>;
+}
+
+/** A text, and who says that he has signed it. */
+export interface SignedText {
+  readonly address: string;
+  readonly message: string;
+  /** As a wallet of that kind of network writes it: 0x and hex digits, or base58. */
+  readonly signature: string;
+}
+
+/** Whether a text was signed by who says so. */
+export interface TextSigners {
+  hasKeySigned(network: string, text: SignedText): boolean;
+  /**
+   * Where no key of the address has: whether its code takes the signature. False where no chain is asked. Throws
+   * {@link ChainError}, as {@link Observer.hasCodeSigned}.
+   */
+  hasCodeSigned(
+    network: string,
+    text: SignedText,
+    signal: AbortSignal,
+    asker: string,
+  ): Promise<boolean>;
 }
 
 /** What is in payers' purses, where a payment that is under way need not show in the judgement of another. */

@@ -34,6 +34,8 @@ const SECRET_FIELDS = [
   "X-PAYMENT",
   "payment-signature",
   "PAYMENT-SIGNATURE",
+  "sign-in-with-x",
+  "SIGN-IN-WITH-X",
 ];
 const REDACTED = [...SECRET_FIELDS, ...SECRET_FIELDS.map((field) => `*["${field}"]`)].map((path) =>
   /^\w+$/.test(path) || path.startsWith("*") ? path : `["${path}"]`,

@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { formatAmount } from "../x402/amount.ts";
-import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { networkOf, type Asset, type Network, type NetworkName } from "../x402/network.ts";
 import { caip2Of } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { escapeText, html, jsonData, type Html } from "./html.ts";
@@ -47,6 +47,8 @@ export interface PageFacts {
   readonly maxTimeoutSeconds: number;
   /** So long what was sold may be asked for again. */
   readonly againSeconds: number;
+  /** Whether whoever has paid before may say so with his wallet. */
+  readonly asksWho: boolean;
   /** What a browser can pay with, in the order that buyers see. */
   readonly offers: readonly PageOffer[];
   /** What only programs can pay with. */
@@ -151,12 +153,12 @@ ${support !== null && html`<p class="dim"><a href="${support}">Ask the seller</a
 
 function middleOf(facts: PageFacts): Html {
   const { mimeType, offers, others, listing, support, version } = facts;
-  const { maxTimeoutSeconds: seconds, againSeconds: again } = facts;
+  const { maxTimeoutSeconds: seconds, againSeconds: again, asksWho } = facts;
   const all = [...offers, ...others];
   const [first] = all;
   const price = first === undefined ? "" : priceOf(first);
   const ways = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
-  const data = { seconds, again, offers: ways };
+  const data = { seconds, again, asksWho, offers: ways };
   return html`<title>${price} · Payment required</title><main><div class="card" id="main">
 ${headOf(facts)}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
@@ -289,13 +291,18 @@ function dataOf(offer: PageOffer, protocol: X402Version): Data {
     amount: String(amountAtomic),
     price: priceOf(offer),
     explorer: about.explorer.tx,
-    account: about.explorer.address,
+    account: isUsual(about.explorer) ? "" : about.explorer.address,
   };
   if (about.kind === "solana" || !("eip712" in asset)) {
     const cluster = about.testnet ? "solana:devnet" : "solana:mainnet";
     return { ...common, chainId: 0, cluster };
   }
-  const { chainId, nativeCurrency, rpcUrls } = about;
+  const { chainId, nativeCurrency: currency, rpcUrls } = about;
   const { name, version } = asset.eip712;
-  return { ...common, chainId, domain: { name, version }, currency: nativeCurrency, rpc: rpcUrls };
+  return { ...common, chainId, domain: { name, version }, currency, rpc: rpcUrls[0] };
+}
+
+/** Whether an account's page stands beside a transaction's, as the script knows it. */
+function isUsual({ tx, address }: Network["explorer"]): boolean {
+  return tx.replace("tx/{hash}", "address/{address}") === address;
 }

@@ -17,7 +17,6 @@ export const PAYWALL_CSS = [
   "#status.bad{border-color:var(--bad)}",
   "#steps{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;margin:.5rem 0;padding:0 0 0 1.2rem;color:var(--dim)}",
   "#steps li{padding-right:1rem}#steps .done{list-style:'✓ '}[aria-current]{font-weight:700;color:var(--accent)}",
-  "@media(prefers-reduced-motion:no-preference){[aria-current]{animation:now 1s infinite alternate}@keyframes now{to{opacity:.55}}}",
   "details{border-top:1px solid var(--line);margin-top:1rem;padding-top:.75rem}",
   "summary{cursor:pointer}",
   "svg{width:12rem;max-width:100%;background:#fff;border-radius:8px}",

@@ -76,6 +76,20 @@ export function readIdentified(value: unknown): Result<Identified, Refusal | "mi
   return ok({ payment: paymentOf(payment), owed: all, ...known });
 }
 
+export function readBought(value: unknown): Result<readonly Payment[], Declined> {
+  const fields = record(value);
+  if (fields["ok"] === false) {
+    const error = record(fields["error"]);
+    if (error["kind"] === "limited") count(error["seconds"]);
+    else readSettled(error);
+    check(error["kind"] !== "settled");
+    return err(fields["error"] as Declined);
+  }
+  const payments = fields["value"];
+  check(Array.isArray(payments));
+  return ok((payments as readonly unknown[]).map(paymentOf));
+}
+
 function paymentOf(value: unknown): Payment {
   const { key, request } = record(value);
   text(key);

@@ -18,6 +18,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 import {
+  readBought,
   readIdentified,
   readOutcome,
   readProof,
@@ -86,6 +87,14 @@ export class RemotePaymentService implements PaymentService {
   async prove(...asked: Parameters<PaymentService["prove"]>): ReturnType<PaymentService["prove"]> {
     const [{ request }, claimant, signal] = asked;
     return readProof(await this.#wait("prove", [request, claimant, currentContext()], signal));
+  }
+
+  async signedIn(
+    ...asked: Parameters<PaymentService["signedIn"]>
+  ): ReturnType<PaymentService["signedIn"]> {
+    const [signingIn, claimant, signal] = asked;
+    const context = currentContext();
+    return readBought(await this.#wait("signedIn", [signingIn, claimant, context], signal));
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

@@ -8,6 +8,7 @@ import type {
   Identifying,
   LocalPaymentService,
   Payment,
+  SigningIn,
 } from "../payments/sale/payment-service.ts";
 import type { ClaimTerms, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -84,6 +85,14 @@ export class WorkerSession {
         inContext(readContext(context), () =>
           this.#settle(key as PaymentKey, signal, (limit) => {
             return payments.resume(key as PaymentKey, begun as Begun, limit);
+          }),
+        ),
+      signedIn: ([signingIn, claimant, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(async () => {
+            const asked = signingIn as SigningIn;
+            const found = await payments.signedIn(asked, String(claimant), this.#within(signal));
+            return found.ok ? { ...found, value: found.value.map(sentPayment) } : found;
           }),
         ),
       prove: ([request, claimant, context], signal) =>

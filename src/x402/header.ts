@@ -88,7 +88,7 @@ export function asciiJson(value: unknown): string {
   );
 }
 
-function decodeBase64Json(value: string, header: string): Result<unknown, Refusal> {
+export function decodeBase64Json(value: string, header: string): Result<unknown, Refusal> {
   const text = value.trim();
   const refused = (fault: string): Result<never, Refusal> => {
     return refuse("invalid_payload", `${header} ${fault}`);

@@ -76,7 +76,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "does not say that an answer varies by payment",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `["Vary", PAYMENT_HEADERS[version], ...help.lines]`,
+    find: `["Vary", vary, ...help.lines]`,
     put: `help.lines`,
     topics: ["methods"],
   },

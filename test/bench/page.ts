@@ -55,6 +55,7 @@ function contenders(url: string): readonly Contender[] {
     description: "Current weather",
     maxTimeoutSeconds: 60,
     againSeconds: 600,
+    asksWho: true,
     offers: [{ network: "base", asset: network.asset, payTo, amountAtomic: 10_000n }],
     others: [],
     version: 2,

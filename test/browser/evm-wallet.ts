@@ -70,6 +70,10 @@ export async function injectEvmWallet(page: Page, options: EvmWalletOptions): Pr
         const { EIP712Domain: _domain, ...types } = JSON.parse(second).types;
         return account.signTypedData({ ...JSON.parse(second), types });
       }
+      case "personal_sign": {
+        if (second !== account.address) throw new WalletRefusal(4100, "not an account of mine");
+        return account.signMessage({ message: { raw: first } });
+      }
       case "eth_call":
         return askNode(rpcUrl, method, params);
       default:

@@ -78,6 +78,18 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     expect(new Set(tab.requested.map((url) => new URL(url).origin))).toEqual(new Set([shop.url]));
   });
 
+  it("shows on another device what was bought, to its payer's signature", async () => {
+    await using tab = await open();
+    await tab.page.getByRole("button", payButton).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    await using other = await open();
+    await other.page.getByRole("button", { name: "I have paid for this already" }).click();
+    await other.page.getByRole("heading", PAID).waitFor();
+    expect(await other.page.locator("#bought pre").innerText()).toContain("/weather?by=solana");
+    expect(await other.page.locator("#receipt").innerText()).toContain(buyer.address);
+    expect([await paid(), other.signed, other.faults]).toEqual([PRICE, [], []]);
+  });
+
   it("says that nothing was charged when the user declines", async () => {
     await using tab = await open({ declines: true });
     await tab.page.getByRole("button", payButton).click();

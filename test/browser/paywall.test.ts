@@ -99,6 +99,36 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     );
   });
 
+  it("shows on another device what was bought, to its payer's signature and to nobody else's", async () => {
+    const PAID_ALREADY = { name: "I have paid for this already (Test Wallet)" };
+    await using tab = await open("/weather?city=Kiel");
+    await tab.page.getByRole("button", payButton).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    await using other = await open("/weather?city=Kiel");
+    expect(await axeFindings(other.page)).toEqual([]);
+    await other.page.getByRole("button", PAID_ALREADY).click();
+    await other.page.getByRole("heading", PAID).waitFor();
+    expect(await other.page.locator("#bought pre").innerText()).toContain("city=Kiel");
+    expect(await other.page.locator("#receipt").innerText()).toContain(buyer.address);
+    expect(await axeFindings(other.page)).toEqual([]);
+    expect(other.wallet.methods()).toEqual(["eth_requestAccounts", "eth_chainId", "personal_sign"]);
+    expect([await paid(), other.faults]).toEqual([PRICE, []]);
+    // Nothing of it is kept: a sign-in counts once.
+    await other.page.reload();
+    await other.page.getByRole("button", PAID_ALREADY).waitFor();
+
+    await using stranger = await open("/weather?city=Kiel", { account: freshAccount().account });
+    await stranger.page.getByRole("button", PAID_ALREADY).click();
+    const status = stranger.page.getByRole("status");
+    await status
+      .getByText("this account has bought nothing here that is still to be had")
+      .waitFor();
+    expect(await status.innerText()).toContain("nothing was charged");
+    expect(await stranger.page.getByRole("button", payButton).isEnabled()).toBe(true);
+    expect(await axeFindings(stranger.page)).toEqual([]);
+    expect(await paid()).toBe(PRICE);
+  });
+
   it("finds a wallet that only stands at window.ethereum", async () => {
     await using tab = await open("/weather", { how: "injected" });
     await tab.page.getByRole("button", { name: "with Browser wallet" }).click();

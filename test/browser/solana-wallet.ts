@@ -20,6 +20,10 @@ export interface SolanaWalletOptions {
   readonly thinks?: () => void;
 }
 
+type Asked =
+  | { readonly message: readonly number[] }
+  | { readonly chain: string; readonly transaction: number[] };
+
 let bundled: Promise<string> | undefined;
 
 /** Resolves with the transactions that it signed, base64, as they come. */
@@ -30,7 +34,10 @@ export async function injectSolanaWallet(
   const keypair = new Keypair(decodeBase58(key.secret, SECRET_BYTES) ?? new Uint8Array());
   const publicKey = [...(decodeBase58(key.address, ADDRESS_BYTES) ?? [])];
   const signed: string[] = [];
-  await page.exposeFunction("ask_solana", (asked: { chain: string; transaction: number[] }) => {
+  await page.exposeFunction("ask_solana", (asked: Asked) => {
+    if ("message" in asked) {
+      return { signature: [...keypair.sign(Uint8Array.from(asked.message))] };
+    }
     thinks?.();
     if (declines) return { error: "User rejected the request." };
     if (!chains.includes(asked.chain)) return { error: `not on ${asked.chain}` };

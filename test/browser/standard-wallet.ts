@@ -19,7 +19,7 @@ const account: WalletAccount = {
   address,
   publicKey: Uint8Array.from(publicKey),
   chains,
-  features: ["solana:signTransaction"],
+  features: ["solana:signTransaction", "solana:signMessage"],
 };
 
 interface SignInput {
@@ -37,6 +37,13 @@ const wallet: Wallet = {
   accounts: [],
   features: {
     "standard:connect": { version: "1.0.0", connect: async () => ({ accounts: [account] }) },
+    "solana:signMessage": {
+      version: "1.1.0",
+      async signMessage({ message }: { readonly message: Uint8Array }) {
+        const signed = Object(await ask({ message: [...message] }));
+        return [{ signedMessage: message, signature: Uint8Array.from(signed.signature) }];
+      },
+    },
     "solana:signTransaction": {
       version: "1.0.0",
       supportedTransactionVersions: ["legacy", 0],

@@ -63,7 +63,8 @@ function encode(each: z.infer<typeof writing>, payment: string): Partial<Record<
     base64url,
     base64urlPadded: base64url.padEnd(base64.length, "="),
     unpadded: base64.replaceAll("=", ""),
-    percent: encodeURIComponent(base64),
+    // Not every base64 has a character that has to be.
+    percent: encodeURIComponent(base64).replace(/^e/, "%65"),
     twice: Buffer.from(base64).toString("base64"),
   };
 }

@@ -1,10 +1,20 @@
 /** The official clients behind redirects, with wrong input, and cut in the middle of downloads (`npm run prove:goods`). */
 import type { RequestListener } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { PURSE, richBuyer, sign } from "../support/buyer.ts";
+import { wrapFetchWithSIWx } from "@x402/extensions/sign-in-with-x";
+import { SIGN_IN_HEADER } from "../../src/x402/sign-in.ts";
+import { headerJson, present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients } from "../support/evm-clients.ts";
-import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import {
+  challengeOf,
+  fetchAsPublic,
+  returningBuyer,
+  showSignIn,
+  signChallenge,
+} from "../support/sign-in.ts";
 import { CutStage, DOWNLOAD_CLIENTS, randomCut } from "../goods/cuts.ts";
 
 /** Of each client, in the suite. */
@@ -13,7 +23,7 @@ const MAX_BYTES = 2 * 1024 ** 2;
 const PRICE = 10_000n;
 
 const ROUTES = `
-  GET /docs/*: { price: $0.01, description: The goods }
+  GET /docs/*: { price: $0.01, description: The goods, repeat: { for: 5m, times: 3 } }
   GET /to-cheap: { price: $0.01, description: Leads to what costs less }
   GET /cheap: { price: $0.005, description: Costs less }
   GET /to-dear: { price: $0.01, description: Leads to what costs more }
@@ -107,6 +117,10 @@ const UNFIT: readonly (readonly [path: string, inputs: readonly string[]])[] = [
   ],
 ];
 
+/** Larger than what is kept. */
+const LARGE = "x".repeat(100_000);
+let hasFailed = false;
+
 const serve: RequestListener = ({ url = "", headers }, response) => {
   const leads: Readonly<Record<string, string>> = {
     "/docs/a": "/docs/a/",
@@ -117,7 +131,12 @@ const serve: RequestListener = ({ url = "", headers }, response) => {
   };
   const location = leads[url];
   const lines = { "Content-Type": "application/json" };
-  if (location === undefined) response.writeHead(200, lines).end(JSON.stringify({ url }));
+  const isFailing = url === "/docs/fails-first" && !hasFailed;
+  if (isFailing) {
+    hasFailed = true;
+    response.writeHead(500).end();
+  } else if (url === "/docs/large") response.end(LARGE);
+  else if (location === undefined) response.writeHead(200, lines).end(JSON.stringify({ url }));
   else response.writeHead(302, { Location: location }).end();
 };
 
@@ -203,5 +222,182 @@ describe("a download that is cut is complete at last, and charged once:", () => 
       const result = await stage.cut(randomCut(client, seed, MAX_BYTES));
       expect(result).toMatchObject({ isComplete: true, charges: 1 });
     }
+  });
+});
+describe("who has paid before signs in, and", () => {
+  const charged = async (buyer: FreshAccount): Promise<bigint> =>
+    PURSE - (await chain.balanceOf(buyer.address));
+  const goods = (path: string): string => JSON.stringify({ url: path });
+
+  it("comes back with the official client: pays once, while another wallet pays itself", async () => {
+    const [buyer, other] = [await richBuyer(chain), await richBuyer(chain)];
+    const path = "/docs/again";
+    const served = () => gateway.upstream.filter(({ url }) => url === path).length;
+    const [buy, buyElsewhere] = [
+      returningBuyer(gateway.url, buyer),
+      returningBuyer(gateway.url, other),
+    ];
+    expect(await (await buy(path)).text()).toBe(goods(path));
+    const back = await buy(path);
+    expect({ status: back.status, text: await back.text() }).toEqual({
+      status: 200,
+      text: goods(path),
+    });
+    expect(headerJson(back.headers, "PAYMENT-RESPONSE")).toMatchObject({
+      success: true,
+      payer: buyer.address,
+    });
+    expect(back.headers.get("vary")).toContain(SIGN_IN_HEADER);
+    expect([await charged(buyer), served()]).toEqual([PRICE, 1]);
+    expect((await buyElsewhere(path)).status).toBe(200);
+    expect([await charged(buyer), await charged(other), served()]).toEqual([PRICE, PRICE, 2]);
+    // By the client that does nothing but sign in, too.
+    const signing = wrapFetchWithSIWx(fetchAsPublic(gateway.url), buyer.account);
+    const again = await signing(`${PUBLIC_URL}${path}`);
+    expect({ status: again.status, text: await again.text() }).toEqual({
+      status: 200,
+      text: goods(path),
+    });
+    expect((await signing(`${PUBLIC_URL}/docs/other`)).status).toBe(402);
+    expect([await charged(buyer), served()]).toEqual([PRICE, 2]);
+    const seen = gateway.upstream.flatMap(({ headers }) => Object.keys(headers));
+    expect(seen).not.toContain(SIGN_IN_HEADER.toLowerCase());
+  });
+
+  it("gets nothing by a sign-in that is another's, another one, or used", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/docs/refused`;
+    const { body } = await evmClients["@x402/fetch 2.27.0 with version 2"]!.buy(url, buyer);
+    expect(body).toEqual({ url: "/docs/refused" });
+    const before = gateway.upstream.length;
+    const { account } = buyer;
+    const show = async (header: string, at = url): Promise<string> => {
+      const { status, said } = await showSignIn(at, header);
+      expect(status).toBe(402);
+      return String(said.error).split(":")[0] ?? "";
+    };
+    const changed = async (change: Parameters<typeof signChallenge>[2]): Promise<string> =>
+      show(await signChallenge(await challengeOf(url), account, change));
+    const stranger = freshAccount();
+    const asStranger = await signChallenge(await challengeOf(url), stranger.account);
+    expect(await show(asStranger)).toBe("invalid_siwx_no_purchase");
+    expect(
+      await show(
+        await signChallenge(await challengeOf(url), stranger.account, (told) => ({
+          ...told,
+          address: buyer.address,
+        })),
+      ),
+    ).toBe("invalid_siwx_signature");
+    expect(await changed((told) => ({ ...told, domain: "evil.example" }))).toBe(
+      "invalid_siwx_domain_mismatch",
+    );
+    expect(await changed((told) => ({ ...told, uri: `${PUBLIC_URL}/docs/other` }))).toBe(
+      "invalid_siwx_uri_mismatch",
+    );
+    expect(await changed((told) => ({ ...told, nonce: "ab".repeat(16) }))).toBe(
+      "invalid_siwx_nonce",
+    );
+    expect(await changed((told) => ({ ...told, issuedAt: new Date().toISOString() }))).toBe(
+      "invalid_siwx_nonce",
+    );
+    expect(await changed((told) => ({ ...told, chainId: "eip155:1" }))).toBe(
+      "invalid_siwx_unsupported_chain",
+    );
+    // What is signed beside our text is not our text.
+    for (const more of [
+      { statement: "Yes" },
+      { resources: ["https://evil.example"] },
+      { requestId: "1" },
+      { notBefore: "2020-01-01T00:00:00.000Z" },
+    ]) {
+      const { info, supportedChains } = await challengeOf(url);
+      expect(
+        await show(await signChallenge({ info: { ...info, ...more }, supportedChains }, account)),
+      ).toBe("invalid_siwx_signature");
+    }
+    const elsewhere = await challengeOf(`${gateway.url}/docs/unbought`);
+    expect(await show(await signChallenge(elsewhere, account))).toBe("invalid_siwx_uri_mismatch");
+    expect(
+      await show(await signChallenge(elsewhere, account), `${gateway.url}/docs/unbought`),
+    ).toBe("invalid_siwx_no_purchase");
+    expect(await show("{}")).toBe("invalid_payload");
+    expect(await show(btoa("{}"))).toBe("invalid_payload");
+    const good = await signChallenge(await challengeOf(url), account);
+    expect(await showSignIn(url, good)).toMatchObject({
+      status: 200,
+      text: goods("/docs/refused"),
+    });
+    expect(await show(good)).toBe("invalid_siwx_nonce");
+    expect(gateway.upstream.length).toBe(before);
+    expect(await charged(buyer)).toBe(PRICE);
+  });
+
+  it("gets what is paid and was not delivered, where nobody has it", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/docs/fails-first`;
+    const header = await sign(buyer, url);
+    expect((await present(url, header)).status).toBe(500);
+    const signedIn = await showSignIn(
+      url,
+      await signChallenge(await challengeOf(url), buyer.account),
+    );
+    expect(signedIn).toMatchObject({ status: 200, text: goods("/docs/fails-first") });
+    expect(signedIn.said.receipt).toMatchObject({ success: true, payer: buyer.address });
+    expect(gateway.upstream.at(-1)?.headers["x-402-payer"]).toBe(buyer.address);
+    expect(await charged(buyer)).toBe(PRICE);
+  });
+
+  it("fetches a large one again as often as whoever has it, from then on asked to pay", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/docs/large`;
+    const { text } = await present(url, await sign(buyer, url));
+    const statuses: number[] = [];
+    for (let times = 0; times < 4; times += 1) {
+      const answer = await showSignIn(
+        url,
+        await signChallenge(await challengeOf(url), buyer.account),
+      );
+      statuses.push(answer.status);
+      if (answer.status === 200) expect(answer.text).toBe(text);
+    }
+    expect(statuses).toEqual([200, 200, 200, 402]);
+    expect(await charged(buyer)).toBe(PRICE);
+  });
+
+  it("is a smart wallet, which is asked itself, on its own chain", async () => {
+    const owner = freshAccount();
+    const wallet = await chain.deployWallet(owner.address);
+    await chain.fund(wallet, PURSE);
+    const url = `${gateway.url}/docs/wallet`;
+    const header = await sign(owner, url, { overrides: { from: wallet } });
+    expect((await present(url, header)).status).toBe(200);
+    const by = async (signer: FreshAccount): Promise<number> => {
+      const { account } = signer;
+      const asWallet = { address: wallet, signMessage: account.signMessage.bind(account) };
+      const signed = await signChallenge(await challengeOf(url), asWallet);
+      return (await showSignIn(url, signed)).status;
+    };
+    expect(await by(freshAccount())).toBe(402);
+    expect(await by(owner)).toBe(200);
+    expect(PURSE - (await chain.balanceOf(wallet))).toBe(PRICE);
+  });
+
+  it("speaks version 1, and has the text written for its wallet", async () => {
+    const buyer = await richBuyer(chain);
+    const url = `${gateway.url}/docs/older`;
+    await present(url, await sign(buyer, url));
+    const place = `${gateway.url}/.well-known/x402/sign-in`;
+    const plain = Object(await (await fetch(place)).json());
+    expect(plain.info).toMatchObject({ uri: PUBLIC_URL, domain: new URL(PUBLIC_URL).host });
+    expect(plain.supportedChains).toEqual([{ chainId: "eip155:84532", type: "eip191" }]);
+    const asked = `${place}?address=${buyer.address.toLowerCase()}&network=base-sepolia`;
+    const { answer, message } = Object(await (await fetch(asked)).json());
+    expect(answer.address).toBe(buyer.address);
+    const signature = await buyer.account.signMessage({ message });
+    const shown = await showSignIn(url, btoa(JSON.stringify({ ...answer, signature })));
+    expect(shown).toMatchObject({ status: 200, text: goods("/docs/older") });
+    expect((await fetch(`${place}?address=0x12&network=base-sepolia`)).status).toBe(400);
+    expect((await fetch(`${place}?address=${buyer.address}&network=eip155:1`)).status).toBe(400);
   });
 });

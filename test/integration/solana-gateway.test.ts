@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { start, type Running } from "../../src/app.ts";
 import { decodeBase58, encodeBase58 } from "../../src/x402/solana-address.ts";
+import { challengeOf, showSignIn, signChallenge } from "../support/sign-in.ts";
 import { testKey } from "../support/solana-messages.ts";
 import { secretOf } from "../support/solana-requests.ts";
 import {
@@ -83,6 +84,20 @@ async function buyOnce({ weather }: Shop): Promise<void> {
 
   // The kept answer, for nothing; and nobody is charged or served twice.
   expect(await stage.present(weather, transaction)).toMatchObject({ status: 200, text: "sunny" });
+  expect(await stage.moved()).toEqual(sales(sold));
+  expect(stage.served).toBe(Number(sold));
+
+  // To its payer's signature, and to nobody else's.
+  for (const [key, status] of [[BUYER, 200] as const, [testKey(9), 402] as const]) {
+    const signMessage = async (message: Uint8Array) => key.sign(message);
+    const signing = { publicKey: key.address, signMessage };
+    const header = await signChallenge(await challengeOf(weather), signing);
+    expect(await showSignIn(weather, header)).toMatchObject({ status });
+    const asBuyer = await signChallenge(await challengeOf(weather), signing, (told) => {
+      return { ...told, address: BUYER.address };
+    });
+    expect(await showSignIn(weather, asBuyer)).toMatchObject({ status });
+  }
   expect(await stage.moved()).toEqual(sales(sold));
   expect(stage.served).toBe(Number(sold));
 }

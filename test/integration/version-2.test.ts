@@ -112,7 +112,13 @@ describe("what is asked for", () => {
           extra: { ...offer.extra, paymentFlow: "upfront" },
         },
       ],
-      extensions: { bazaar: quoted.extensions.bazaar },
+      extensions: {
+        bazaar: quoted.extensions.bazaar,
+        "sign-in-with-x": {
+          info: expect.objectContaining({ uri: offer.resource.split("?")[0] }),
+          supportedChains: [{ chainId: CAIP2, type: "eip191" }],
+        },
+      },
     });
     expect(validateDiscoveryExtension(quoted.extensions.bazaar)).toEqual({ valid: true });
     expect(dual.headers.get("Access-Control-Expose-Headers")).toBe(

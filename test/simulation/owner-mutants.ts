@@ -39,8 +39,8 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: JUDGEMENT,
-        find: `return by.proof === "valid" || (claimant !== null && claimant === by.claimant);`,
-        put: `return by.proof === "valid" || claimant !== null;`,
+        find: `return claimant !== null && claimant === by.claimant;`,
+        put: `return claimant !== null;`,
       },
     ],
   },

@@ -21,6 +21,7 @@ import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
+import { describeSignIns } from "../unit/ledger/contract-sign-ins.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
 import { describeSweeping } from "../unit/ledger/contract-sweeping.ts";
 import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
@@ -61,6 +62,7 @@ export function ledgerContract(
     describe("doubts", () => describeDoubts(open));
     describe("guards", () => describeGuards(open));
     describe("identifiers", () => describeIdentifiers(open, capabilities));
+    describe("sign-ins", () => describeSignIns(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
     describe("sold goods", () => describeAgain(open));
     describe("debts", () => describeDebts(open));

@@ -10,6 +10,7 @@ import {
   MISNAMED,
   actorOf,
   isFirstUse,
+  type BoughtSale,
   type HandedOver,
   type Lease,
   type Ledger,
@@ -30,9 +31,10 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
-import { isMisnamed, isOwed, isPublic } from "../../src/ledger/payment-judgement.ts";
+import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
+import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedSettlement, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
@@ -306,6 +308,29 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     return keys.filter((key) => this.#tombstone(key) !== undefined);
+  }
+
+  async bought(payer: string, sale: BoughtSale) {
+    this.#requireOpen();
+    const now = this.#time.now();
+    const rank = ({ state }: PaymentRow): number => Number(state === "DELIVERED");
+    const found = [...this.#store.payments].filter(([, { row }]) => {
+      return row.payer.toLowerCase() === payer.toLowerCase() && isToBeHad(row, sale, now);
+    });
+    const inOrder = found
+      .toReversed()
+      .sort(([, one], [, other]) => rank(one.row) - rank(other.row))
+      .slice(0, MAX_OWED);
+    return inOrder.map(([key, { row }]) => ({ key, request: requestOf(row) }));
+  }
+
+  async useSignIn(use: SignInUse): Promise<SignInVerdict> {
+    this.#requireOpen();
+    return this.#store.useSignIn(use, this.#time.now());
+  }
+
+  async signInKey(): Promise<Uint8Array> {
+    return this.#store.signInKey;
   }
 
   async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {

@@ -1,4 +1,5 @@
 /** What the lives of a memory ledger share: everything that survives each of them. */
+import { randomBytes } from "node:crypto";
 import type {
   StoredResponse,
   StoredSubmission,
@@ -6,6 +7,14 @@ import type {
   SubmissionCost,
   SubmissionState,
 } from "../../src/ledger/ledger.ts";
+import {
+  MAX_SIGN_INS,
+  MAX_SIGN_INS_PER_PAYER,
+  SIGN_IN_KEY_BYTES,
+  SIGN_IN_MARGIN_MS,
+  type SignInUse,
+  type SignInVerdict,
+} from "../../src/ledger/sign-ins.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
@@ -60,6 +69,8 @@ export class MemoryStore {
   readonly closed: Entry[] = [];
   readonly tombstones = new Map<PaymentKey, Tombstone>();
   readonly usedElsewhere = new Map<PaymentKey, UsedElsewhere>();
+  readonly usedSignIns = new Map<string, { readonly payer: string; readonly untilMs: number }>();
+  readonly signInKey = randomBytes(SIGN_IN_KEY_BYTES);
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */
@@ -147,6 +158,19 @@ export class MemoryStore {
       if (state !== "CLOSED" && !isTaken) accounts.set(name, { network, address, epoch });
     }
     return [...accounts.values()];
+  }
+
+  useSignIn({ nonce, payer, untilMs }: SignInUse, nowMs: number): SignInVerdict {
+    for (const [used, each] of this.usedSignIns) {
+      if (each.untilMs <= nowMs) this.usedSignIns.delete(used);
+    }
+    if (this.usedSignIns.has(nonce)) return "again";
+    const own = [...this.usedSignIns.values()].filter((each) => each.payer === payer.toLowerCase());
+    const isFull = this.usedSignIns.size >= MAX_SIGN_INS;
+    if (own.length >= MAX_SIGN_INS_PER_PAYER || isFull) return "crowded";
+    const until = untilMs + SIGN_IN_MARGIN_MS;
+    this.usedSignIns.set(nonce, { payer: payer.toLowerCase(), untilMs: until });
+    return "first";
   }
 
   noteUsedElsewhere(payment: UsedElsewhere): void {

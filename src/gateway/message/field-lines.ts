@@ -11,6 +11,7 @@ import {
   PAYMENT_REQUIRED_HEADER,
   RECEIPT_HEADERS,
 } from "../../x402/header.ts";
+import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
 import type { InboundRequest } from "./inbound.ts";
 
 /** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
@@ -27,8 +28,17 @@ const paymentNames = [
   ...receiptNames,
 ];
 
-/** Written or answered here, or a payment: whoever holds that could spend it elsewhere. */
-const requestNames = new Set([...hopByHop, "expect", "host", "http2-settings", ...paymentNames]);
+const signInName = SIGN_IN_HEADER.toLowerCase();
+
+/** Written or answered here, or a payment, or a proof of who asks: whoever holds those could use them elsewhere. */
+const requestNames = new Set([
+  ...hopByHop,
+  "expect",
+  "host",
+  "http2-settings",
+  signInName,
+  ...paymentNames,
+]);
 
 const responseNames = new Set([...hopByHop, ...receiptNames]);
 

@@ -7,6 +7,7 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Gathered } from "../../http1/gathered.ts";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../x402/header.ts";
+import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
 
 export class KeptAnswer {
   readonly #status: number;
@@ -70,7 +71,7 @@ export interface ReplayedTo {
   readonly cors: readonly string[];
   /** One raw line. */
   readonly receipt: readonly string[];
-  /** The header that carries the payment. */
+  /** The header that carries the payment, or says who asks. */
   readonly vary: string;
 }
 
@@ -99,7 +100,7 @@ export function replayLines(method: string, kept: StoredResponse, to: ReplayedTo
 
 const ALLOWED_ORIGIN = "access-control-allow-origin";
 const RECEIPTS = new Set(Object.values(RECEIPT_HEADERS).map((name) => name.toLowerCase()));
-const PAYMENTS: ReadonlySet<string> = new Set(Object.values(PAYMENT_HEADERS));
+const PAYMENTS: ReadonlySet<string> = new Set([...Object.values(PAYMENT_HEADERS), SIGN_IN_HEADER]);
 
 /** RFC 9112 section 6.3: these have none, whatever their Content-Length says. */
 function hasBody(method: string, status: number): boolean {

@@ -6,6 +6,7 @@ import {
   MAX_OWED,
   MAX_REPLAYS,
   MISNAMED,
+  type BoughtSale,
   type HandedOver,
   type OutcomeOf,
   type OwedPayment,
@@ -24,7 +25,9 @@ import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
+import { readBought, useSignIn } from "./postgres-sign-ins.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
+import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
 import { digestOf } from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
@@ -139,6 +142,14 @@ export class PostgresRedemptions implements Redemptions {
     const rows = await this.#ground.database.query(BURIED, [digests]);
     const found = new Set(rows.map(({ digest }) => String(digest)));
     return keys.filter((_, index) => found.has(digests[index]?.toString("hex") ?? ""));
+  }
+
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
+    return readBought(this.#ground.database, payer, sale, this.#ground.time.now());
+  }
+
+  async useSignIn(use: SignInUse): Promise<SignInVerdict> {
+    return useSignIn(this.#ground.database, use, this.#ground.time.now());
   }
 
   async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {

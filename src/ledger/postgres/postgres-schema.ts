@@ -7,6 +7,7 @@
 import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
+import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
@@ -258,6 +259,20 @@ export const MIGRATIONS: readonly string[] = [
     attodollars numeric,
     PRIMARY KEY (day, kind, route, network, asset, account)
   );
+  `,
+  // By what challenges to sign in are made, and those that were used.
+  `
+  CREATE TABLE coinslot.secrets (
+    name   text  NOT NULL PRIMARY KEY,
+    secret bytea NOT NULL CHECK (length(secret) = ${SIGN_IN_KEY_BYTES})
+  );
+  CREATE TABLE coinslot.used_sign_ins (
+    nonce    text   NOT NULL PRIMARY KEY,
+    payer    text   NOT NULL,
+    until_ms bigint NOT NULL
+  );
+  CREATE INDEX used_sign_ins_by_payer ON coinslot.used_sign_ins (payer);
+  CREATE INDEX used_sign_ins_by_time ON coinslot.used_sign_ins (until_ms);
   `,
 ];
 

@@ -33,6 +33,7 @@ import {
   type PostgresGround,
 } from "./postgres-redemptions.ts";
 import { migrate } from "./postgres-schema.ts";
+import { signInKey } from "./postgres-sign-ins.ts";
 import { PostgresSoldOffers } from "./postgres-sold-offers.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import {
@@ -212,6 +213,10 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     const [terms] = await this.#database.query(TERMS, [route, termsHash, now]);
     // Null where another replica stored the same terms between the statement's two halves.
     return Number(terms?.changedAt ?? now);
+  }
+
+  async signInKey(): Promise<Uint8Array> {
+    return signInKey(this.#database);
   }
 
   async reap(): Promise<number> {

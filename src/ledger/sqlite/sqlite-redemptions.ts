@@ -3,8 +3,10 @@ import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import type { PaymentPayload } from "../../x402/x402.ts";
 import {
   MISNAMED,
+  type BoughtSale,
   type HandedOver,
   type OutcomeOf,
+  type OwedPayment,
   type Recalled,
   type RecalledSale,
   type Redemptions,
@@ -14,6 +16,7 @@ import {
 } from "../ledger.ts";
 import { isMisnamed } from "../payment-judgement.ts";
 import { handedOverOf, type PaymentRow } from "../payment-row.ts";
+import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { usedElsewhere, type AskedFor } from "../used-elsewhere.ts";
 
@@ -57,6 +60,14 @@ export class SqliteRedemptions implements Redemptions {
 
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     return keys.filter((key) => this.#core.tombstone(key) !== undefined);
+  }
+
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
+    return this.#core.bought(payer, sale);
+  }
+
+  async useSignIn(use: SignInUse): Promise<SignInVerdict> {
+    return this.#core.useSignIn(use);
   }
 
   async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {

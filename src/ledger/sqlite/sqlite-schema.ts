@@ -4,6 +4,7 @@
  */
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
+import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
@@ -312,6 +313,20 @@ const MIGRATIONS: readonly string[] = [
     attodollars TEXT,
     PRIMARY KEY (day, kind, route, network, asset, account)
   ) STRICT, WITHOUT ROWID;
+  `,
+  // By what challenges to sign in are made, and those that were used.
+  `
+  CREATE TABLE secrets (
+    name   TEXT NOT NULL PRIMARY KEY,
+    secret BLOB NOT NULL CHECK (length(secret) = ${SIGN_IN_KEY_BYTES})
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE used_sign_ins (
+    nonce    TEXT    NOT NULL PRIMARY KEY,
+    payer    TEXT    NOT NULL,
+    until_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX used_sign_ins_by_payer ON used_sign_ins (payer);
+  CREATE INDEX used_sign_ins_by_time ON used_sign_ins (until_ms);
   `,
 ];
 

@@ -42,6 +42,7 @@ import { SqliteResolutions } from "./sqlite-resolutions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
 import { boundSpends, readSpends } from "./sqlite-purses.ts";
 import { migrate } from "./sqlite-schema.ts";
+import { signInKey } from "./sqlite-sign-ins.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { sweepOnce } from "./sqlite-sweep.ts";
@@ -239,6 +240,10 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async termsChangedAt(route: string, hash: string, now: number): Promise<number> {
     const known = findTerms(this.#database, route, hash);
     return known ?? this.#core.write(() => storeTerms(this.#database, { route, hash, now }));
+  }
+
+  async signInKey(): Promise<Uint8Array> {
+    return this.#core.write(() => signInKey(this.#database));
   }
 
   async reap(): Promise<number> {

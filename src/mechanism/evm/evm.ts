@@ -86,8 +86,6 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
 
   readonly #terms: TokenTerms;
   readonly #costs: NetworkCosts;
-  /** For payments of which nothing is proven. */
-  readonly #doubted: RpcEndpoints;
   readonly #alone = judgingLane({ calls: MAX_ALONE_CALLS, waiting: MAX_PROVEN_WAITING });
   readonly #unproven = judgingLane({ calls: MAX_UNPROVEN_CALLS, waiting: MAX_UNPROVEN_WAITING });
   readonly #shared: SharedInspection;
@@ -114,7 +112,6 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
         allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
-    this.#doubted = opened.openUnproven();
     this.#shared = new SharedInspection(this.endpoints, this.#costs.gasLimit);
     this.purses = new EvmPurses(this.endpoints, clock);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
@@ -206,8 +203,10 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     return [...describeUnused(identified), ...found];
   }
 
-  override async close(): Promise<void> {
-    await Promise.all([super.close(), this.#doubted.close()]);
+  override async hasCodeSigned(
+    ...asked: Parameters<EvmObserver["hasCodeSigned"]>
+  ): Promise<boolean> {
+    return this.#wallets.refusal === undefined && super.hasCodeSigned(...asked);
   }
 
   async #probe(rpc: Rpc, signal: AbortSignal): Promise<readonly Finding[]> {
@@ -239,7 +238,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     const known = this.#wallets.known(authorization);
     if (known !== undefined) return known;
     const judged = await this.#inTurn(
-      { lane: this.#unproven, asker, by: this.#doubted },
+      { lane: this.#unproven, asker, by: this.doubted },
       (rpc) => this.#wallets.inspectUnproven(rpc, authorization, signal),
       signal,
     );

@@ -14,10 +14,12 @@ import type {
   Observer,
   Probed,
   Question,
+  SignedText,
   SignedTransaction,
   Standing,
 } from "../mechanism.ts";
 import { probeEndpoints } from "../endpoint-findings.ts";
+import { judgingLane } from "../judging-lane.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -32,6 +34,7 @@ import { openEndpoints, type EvmEndpoints, type EvmEndpointsOptions } from "./en
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt } from "./receipt.ts";
+import { askCode, MAX_CODE_CALLS, MAX_CODE_WAITING } from "./signed-text.ts";
 import { readStanding } from "./usage.ts";
 
 export interface EvmObserverOptions extends EvmEndpointsOptions {
@@ -71,7 +74,10 @@ export class EvmObserver
   protected readonly facts: EvmNetwork;
   protected readonly tokens: TokenTerms["tokens"];
   protected readonly endpoints: RpcEndpoints;
+  /** For questions that anybody can have asked. */
+  protected readonly doubted: RpcEndpoints;
   protected readonly broadcasting: Broadcast;
+  readonly #signedTexts = judgingLane({ calls: MAX_CODE_CALLS, waiting: MAX_CODE_WAITING });
   readonly #confirmation: ConfirmationReader;
   readonly #memory: LookMemory;
 
@@ -81,6 +87,7 @@ export class EvmObserver
     this.facts = network;
     this.tokens = createTokens(network, assets);
     this.endpoints = opened.endpoints;
+    this.doubted = opened.openUnproven();
     this.#confirmation = new ConfirmationReader({
       confirmations: confirmations ?? network.recommendedConfirmations,
       finalAfter: blocksOf(network.name).finalAfter,
@@ -119,6 +126,12 @@ export class EvmObserver
     );
   }
 
+  hasCodeSigned(text: SignedText, signal: AbortSignal, asker: string): Promise<boolean> {
+    const work = (): Promise<boolean> =>
+      this.doubted.run((rpc) => askCode(rpc, text, signal), signal);
+    return this.#signedTexts.run({ client: asker, work, isGood: (isSigned) => isSigned }, signal);
+  }
+
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
     return this.broadcasting.send(signed, signal);
   }
@@ -141,6 +154,7 @@ export class EvmObserver
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.endpoints.close(), this.broadcasting.close()]);
+    const { endpoints, doubted, broadcasting } = this;
+    await Promise.all([endpoints.close(), doubted.close(), broadcasting.close()]);
   }
 }

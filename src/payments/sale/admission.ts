@@ -16,6 +16,7 @@ import { findNetwork } from "../../x402/network.ts";
 import { payerOf } from "../../x402/payment-key.ts";
 import { printable } from "../../x402/printable.ts";
 import type { Refusal } from "../../x402/result.ts";
+import { refuseSignIn } from "../../x402/sign-in.ts";
 import type { RequirementsV2 } from "../../x402/version-2.ts";
 import type {
   FacilitatorRequest,
@@ -25,7 +26,7 @@ import type {
 } from "../../x402/x402.ts";
 
 /** A payment as presented for one URL. */
-export interface Presented {
+export interface Presented extends GoodsRequest {
   readonly payment: PaymentPayload;
   /** Version 2: the way to pay that its client has chosen, which has to be one of these. */
   readonly accepted?: RequirementsV2 | undefined;
@@ -33,6 +34,17 @@ export interface Presented {
    * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
    */
   readonly accepts: readonly PaymentRequirements[];
+  /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */
+  readonly misnamed?: Refusal;
+  /**
+   * Asked where only the chain can say who signed it, before it is asked or anything is written: seconds that the
+   * client has to wait first; 0: none. Default: none.
+   */
+  readonly doubt?: () => number;
+}
+
+/** What somebody asks for who has paid, or is about to, and how he is reached. */
+export interface GoodsRequest {
   /** Method and canonical path: what the payment is bound to by its first use. */
   readonly binding: string;
   /** Canonical path and query. */
@@ -41,8 +53,6 @@ export interface Presented {
   readonly route?: string;
   /** What its client calls the purchase, where it may say so. */
   readonly identifier?: string | undefined;
-  /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */
-  readonly misnamed?: Refusal;
   /**
    * The address that it came from. Once a payment is on chain everybody can read all of it there, its
    * signature included: what is still owed for it is for the address that it was claimed from, and for the payer.
@@ -72,11 +82,6 @@ export interface Presented {
    * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
   readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
-  /**
-   * Asked where only the chain can say who signed it, before it is asked or anything is written: seconds that the
-   * client has to wait first; 0: none. Default: none.
-   */
-  readonly doubt?: () => number;
 }
 
 /** What the paywall decided about a presented payment. */
@@ -326,6 +331,11 @@ export const USED = refusedReplay(
   "invalid_transaction_state",
   "this payment was used before; sign a new one",
 );
+
+/** @param code as of {@link refuseSignIn} */
+export function refusedSignIn(code: string, detail: string): Declined {
+  return { kind: "refused", refusal: refuseSignIn(code, detail).error };
+}
 
 function exhausted({
   transaction,

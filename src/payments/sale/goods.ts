@@ -15,9 +15,9 @@ import {
   NOT_LOOKED_UP,
   USED,
   type Admission,
+  type GoodsRequest,
   type Deliverable,
   type Paid,
-  type Presented,
 } from "./admission.ts";
 import type { HoldEnd, PaymentService } from "./payment-service.ts";
 import { recordUntilStored } from "./recording.ts";
@@ -28,7 +28,7 @@ export type SoldClaim = Extract<ClaimOutcome, { kind: "sold" }>;
 /** For whom a delivery is. */
 interface Delivering {
   readonly payment: Payment;
-  readonly presented: Presented;
+  readonly presented: GoodsRequest;
   readonly terms: ClaimTerms;
   /** Called once its end is stored. */
   readonly land: () => void;
@@ -80,7 +80,7 @@ export class Goods {
   #repeated(
     key: PaymentKey,
     { settlement, idempotencyKey }: SoldClaim,
-    { onReset }: Presented,
+    { onReset }: GoodsRequest,
     { request }: ClaimTerms,
   ): Paid {
     return {
@@ -100,7 +100,7 @@ export class Goods {
   /** What was sold once more: as it was kept, or fetched again where it may be. */
   async again(
     key: PaymentKey,
-    presented: Presented,
+    presented: GoodsRequest,
     terms: ClaimTerms,
     sold: SoldClaim,
   ): Promise<Admission> {
@@ -126,7 +126,7 @@ export class Goods {
 
   async #replay(
     key: PaymentKey,
-    { readBodyHash, onReset }: Presented,
+    { readBodyHash, onReset }: GoodsRequest,
     { target, claimant, proof }: ClaimTerms,
     { settlement }: SoldClaim,
   ): Promise<Admission> {
@@ -152,7 +152,7 @@ export class Goods {
   #watch(
     key: PaymentKey,
     recorded: Promise<void>,
-    onReset: Presented["onReset"],
+    onReset: GoodsRequest["onReset"],
     isDownload: boolean,
   ): void {
     onReset((how) => {

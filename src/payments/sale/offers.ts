@@ -8,6 +8,7 @@ import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/head
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
+import { SIGN_IN, supportedChains, type ChallengeInfo } from "../../x402/sign-in.ts";
 import {
   PAYMENT_FLOW,
   requirementsV2,
@@ -68,6 +69,9 @@ export interface Said {
   readonly errorV2: string;
 }
 
+/** Asks who a client is, for one URL. */
+type SignInAsker = (resource: string) => ChallengeInfo;
+
 /** What a quote says beside its offers. */
 export interface QuoteTerms {
   /** The versions that are spoken; default: both. */
@@ -78,6 +82,8 @@ export interface QuoteTerms {
   readonly identifier?: IdentifierUse;
   /** Version 2: what has to stand as memo in a payment on Solana. Default: whatever a buyer likes. */
   readonly memo?: string | null;
+  /** Version 2: asks who a client is that has paid before. Default: nobody is asked. */
+  readonly signIn?: SignInAsker | null;
   /** Version 2: what is told of the chain on Solana. Default: nothing. */
   readonly blockhashes?: Pick<BlockhashHints, "of"> | undefined;
   /** What of it is asked for, and in which order. Default: all of it, in the order of the offers. */
@@ -112,6 +118,8 @@ interface Beginning {
   readonly most: number;
   /** None after it may be as short: before that is given up, the query is. */
   readonly isLast?: true;
+  /** Where extensions are still open for a challenge to sign in: what comes behind it, up to the URL. */
+  readonly behind?: string;
 }
 
 /** What was told last: most routes have one URL, and are asked for it again and again. Only one that is short is kept. */
@@ -184,6 +192,11 @@ export class Offers {
     return this.#terms.identifier ?? "off";
   }
 
+  /** On which it is sold, whether or not it can be paid now. */
+  get networks(): readonly string[] {
+    return this.#offers.map(({ network }) => network);
+  }
+
   /** Whether nothing is left to pay with. */
   get areNone(): boolean {
     return this.#current().offered.length === 0;
@@ -225,8 +238,8 @@ export class Offers {
 
   /**
    * What version 2 asks for one URL: a header line as name and value; none where that is not spoken, or would ask for
-   * nothing. What makes it too long goes: schemas of extensions first, then extensions (an identifier that is required
-   * stays), then the query; where that is not enough for {@link MAX_EXTENDED}, it is back as far as {@link MAX_QUOTE}
+   * nothing. What makes it too long goes: the challenge to sign in first, which is to be had elsewhere, then schemas of
+   * extensions, then extensions (an identifier that is required stays), then the query; where that is not enough for {@link MAX_EXTENDED}, it is back as far as {@link MAX_QUOTE}
    * allows, then what is said of the resource goes, too, then all of it. A URL is its visitor's: with its query alone
    * no buyer of either version gets a head that his proxy does not read.
    */
@@ -237,9 +250,12 @@ export class Offers {
     const isSame =
       last?.beginnings === beginnings && last.resource === resource && last.error === error;
     if (isSame) return last.lines;
-    const lines = linesOf(beginnings, resource, error);
+    const signIn = this.#terms.signIn?.(resource);
+    const lines = linesOf(beginnings, resource, error, signIn);
     const longest = Math.max(resource.length, lines[1]?.length ?? 0);
-    if (longest <= MAX_EXTENDED) this.#lastQuote = { beginnings, resource, error, lines };
+    // Nobody is asked by the same challenge twice.
+    if (longest <= MAX_EXTENDED && signIn === undefined)
+      this.#lastQuote = { beginnings, resource, error, lines };
     return lines;
   }
 
@@ -312,7 +328,7 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, identifier: use = "off" }: QuoteTerms,
+  { service, signIn, identifier: use = "off" }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
@@ -331,14 +347,27 @@ function beginningsOf(
     { extensions: required, resource, most: MAX_QUOTE },
     { extensions: required, resource: {}, most: MAX_QUOTE, isLast: true },
   ] as const;
-  return forms.map(({ extensions, resource: what, ...rest }) => {
+  const plain = forms.map(({ extensions, resource: what, ...rest }): Beginning => {
     const said = Object.keys(extensions).length === 0 ? {} : { extensions };
     const quote = { x402Version: X402_VERSION_2, accepts, ...said, resource: what };
-    // Open where the resource ends; only whole groups of three bytes can be encoded before what follows is known.
-    const json = asciiJson(quote).slice(0, -2);
-    const open = json.endsWith("{") ? json : `${json},`;
-    return { text: encodeAscii(open.padEnd(Math.ceil(open.length / 3) * 3)), ...rest };
+    return { text: encodeOpen(opened(quote)), ...rest };
   });
+  if (!signIn) return plain;
+  const asking = opened({ x402Version: X402_VERSION_2, accepts, extensions: all });
+  const chains = asciiJson(supportedChains(offered.map(({ network }) => network)));
+  const behind = `,"supportedChains":${chains}}},${opened({ resource }).slice(1)}`;
+  return [{ text: encodeOpen(asking), most: MAX_EXTENDED, behind }, ...plain];
+}
+
+/** JSON of an object whose last member is one, without their ends: more may be said in that one. */
+function opened(value: object): string {
+  const json = asciiJson(value).slice(0, -2);
+  return json.endsWith("{") ? json : `${json},`;
+}
+
+/** Only whole groups of three bytes can be encoded before what follows is known. */
+function encodeOpen(json: string): string {
+  return encodeAscii(json.padEnd(Math.ceil(json.length / 3) * 3));
 }
 
 /** Without schemas. */
@@ -353,11 +382,16 @@ function linesOf(
   beginnings: readonly Beginning[],
   resource: string,
   error: string,
+  signIn?: ChallengeInfo,
 ): readonly string[] {
   const end = endOfQuote(resource, error);
   let short: string | undefined;
-  for (const { text, most, isLast } of beginnings) {
-    if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
+  for (const { text, most, isLast, behind } of beginnings) {
+    if (behind !== undefined) {
+      const challenge = `"${SIGN_IN}":{"info":${asciiJson(signIn)}${behind}`;
+      const asked = text + endOfQuote(resource, error, challenge);
+      if (asked.length <= most) return [PAYMENT_REQUIRED_HEADER, asked];
+    } else if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
     if (!isLast) continue;
     short ??= endOfQuote(resource.split("?", 1)[0] ?? "", error);
     if (text.length + short.length <= most) return [PAYMENT_REQUIRED_HEADER, text + short];
@@ -365,8 +399,8 @@ function linesOf(
   return [];
 }
 
-function endOfQuote(url: string, error: string): string {
-  return encodeAscii(`"url":${asciiJson(url)}},"error":${asciiJson(error)}}`);
+function endOfQuote(url: string, error: string, before = ""): string {
+  return encodeAscii(`${before}"url":${asciiJson(url)}},"error":${asciiJson(error)}}`);
 }
 
 function needsFeePayer({ network }: Offer): boolean {

@@ -12,6 +12,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
   explain,
@@ -20,8 +21,10 @@ import {
   mayHold,
   NOT_LOOKED_UP,
   notChosen,
+  refusedSignIn,
   UNRESOLVED,
   type Admission,
+  type GoodsRequest,
   type DeadClaim,
   type Presented,
   type Settled,
@@ -56,7 +59,7 @@ interface Takeoff {
 /** One payment's way from the claim to the recorded delivery. */
 interface Flight extends Takeoff {
   readonly payment: Payment;
-  readonly presented: Presented;
+  readonly presented: GoodsRequest;
   readonly terms: ClaimTerms;
   /** Ends the flight; the next one may begin. */
   readonly land: () => void;
@@ -76,6 +79,11 @@ const ANEW = "anew";
 type Own = Admission | typeof ANEW;
 /** How often that is done for one request; each time somebody else has dropped it. */
 const MAX_ANEW = 3;
+
+const NOTHING_LEFT = refusedSignIn(
+  "no_purchase",
+  "what this account has bought here was given as often as it is, or has ended meanwhile",
+);
 
 export class Paywall {
   readonly #options: PaywallOptions;
@@ -100,6 +108,32 @@ export class Paywall {
       if (admission !== ANEW) return admission;
     }
     return IN_FLIGHT;
+  }
+
+  /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
+  async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
+    const { settlementWaitMs, time } = this.#options;
+    const { binding, target, client } = asked;
+    const signal = time.timeout(settlementWaitMs);
+    let bought: readonly Payment[];
+    try {
+      const signingIn = { signIn, binding, target };
+      const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
+      if (!found.ok) return found.error;
+      bought = found.value;
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+    let undecided: Admission | undefined;
+    for (const payment of bought) {
+      notePayment(payment.key);
+      const takeoff = { proof: "signed-in", signal, isNew: true, unclaimed: NOTHING_LEFT } as const;
+      const admission = await this.#join(payment, asked, takeoff);
+      if (admission === ANEW) continue;
+      if (isUndecided(admission)) undecided ??= admission;
+      else if (admission.kind !== "refused") return admission;
+    }
+    return undecided ?? NOTHING_LEFT;
   }
 
   async #admitOnce(presented: Presented): Promise<Own> {
@@ -236,7 +270,7 @@ export class Paywall {
   /** Waits for the flight of the same payment, if there is one, and then takes off. */
   async #join(
     payment: Payment,
-    presented: Presented,
+    presented: GoodsRequest,
     { proof, isNew, ...takeoff }: Takeoff & { readonly proof?: PayerProof },
   ): Promise<Own> {
     const { key, request } = payment;
@@ -265,7 +299,7 @@ export class Paywall {
   /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
   async #fly(
     payment: Payment,
-    presented: Presented,
+    presented: GoodsRequest,
     terms: ClaimTerms,
     takeoff: Takeoff,
   ): Promise<Own> {

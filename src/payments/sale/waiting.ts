@@ -4,7 +4,7 @@
  */
 
 import { waitWithin } from "../../time/time.ts";
-import { ABANDONED, IN_FLIGHT, type Admission, type Presented } from "./admission.ts";
+import { ABANDONED, IN_FLIGHT, type Admission, type GoodsRequest } from "./admission.ts";
 
 /** Those that wait for one payment; further ones are told at once that it is in flight. */
 export const MAX_WAITING_FOR_ONE = 4;
@@ -19,7 +19,7 @@ export class Waiting {
    */
   async for(
     other: Promise<void>,
-    { isGone, onGone }: Pick<Presented, "isGone" | "onGone">,
+    { isGone, onGone }: Pick<GoodsRequest, "isGone" | "onGone">,
     signal: AbortSignal,
   ): Promise<Admission | undefined> {
     if (isGone()) return ABANDONED;

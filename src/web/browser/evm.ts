@@ -1,6 +1,7 @@
 /** Wallets of EVM networks: EIP-6963 and, where none is announced, `window.ethereum` (EIP-1193). */
 import { amountText, isEvm, NotPaid, TooPoor, type EvmOffer } from "./offer.ts";
 import { randomHex } from "./protocol.ts";
+import { signedIn } from "./sign-in.ts";
 import { askTerms } from "./terms.ts";
 import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
 
@@ -58,12 +59,14 @@ function walletOf({ uuid: id, name }: Info, provider: Provider, seconds: number)
     id,
     name,
     canPay: isEvm,
+    async signIn(offer: EvmOffer, say) {
+      const from = await connect(provider, offer, say);
+      return signedIn(offer, from, ({ hex }) =>
+        provider.request({ method: "personal_sign", params: [hex, from] }),
+      );
+    },
     async sign(offer: EvmOffer, say) {
-      say(CONNECT);
-      const accounts = await provider.request({ method: "eth_requestAccounts" });
-      const from = (accounts as readonly unknown[] | null | undefined)?.[0];
-      if (typeof from !== "string") throw new NotPaid("Your wallet shows no account.");
-      await changeChain(provider, offer, say);
+      const from = await connect(provider, offer, say);
       const begun = Date.now();
       const { payment, now } = await askTerms(offer, "");
       await requireBalance(provider, offer, from);
@@ -72,6 +75,20 @@ function walletOf({ uuid: id, name }: Info, provider: Provider, seconds: number)
       return { ...payment, payload };
     },
   };
+}
+
+/** An account of the wallet, which is on the offer's chain then: a smart wallet is so on its own alone. */
+async function connect(
+  provider: Provider,
+  offer: EvmOffer,
+  say: (text: string) => void,
+): Promise<string> {
+  say(CONNECT);
+  const accounts = await provider.request({ method: "eth_requestAccounts" });
+  const from = (accounts as readonly unknown[] | null | undefined)?.[0];
+  if (typeof from !== "string") throw new NotPaid("Your wallet shows no account.");
+  await changeChain(provider, offer, say);
+  return from;
 }
 
 async function changeChain(
@@ -95,7 +112,7 @@ async function changeChain(
       chainId,
       chainName: name,
       nativeCurrency: currency,
-      rpcUrls: rpc,
+      rpcUrls: [rpc],
       blockExplorerUrls: [new URL(explorer).origin],
     };
     await provider.request({ method: "wallet_addEthereumChain", params: [chain] });

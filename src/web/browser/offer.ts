@@ -18,7 +18,7 @@ interface CommonOffer {
   readonly price: string;
   /** URL of a transaction's page, with `{hash}`. */
   readonly explorer: string;
-  /** URL of an account's page, with `{address}`. */
+  /** URL of an account's page, with `{address}`; "" where it stands beside a transaction's. */
   readonly account: string;
   /** 0 where it is no EVM network. */
   readonly chainId: number;
@@ -28,8 +28,8 @@ export interface EvmOffer extends CommonOffer {
   /** The members of the token's EIP-712 domain that are not its address and chain. */
   readonly domain: { readonly name: string; readonly version: string };
   readonly currency: object;
-  /** Public endpoints, for a wallet that does not know the chain. */
-  readonly rpc: readonly string[];
+  /** A public endpoint, for a wallet that does not know the chain. */
+  readonly rpc: string;
 }
 
 export interface SolanaOffer extends CommonOffer {
@@ -49,6 +49,8 @@ export interface PageData {
   readonly seconds: number;
   /** So long what was bought may be asked for again, seconds. */
   readonly again: number;
+  /** Whether whoever has paid before may say so with his wallet. */
+  readonly asksWho: boolean;
   /** The first is whole, the others are without those members in which they are like the first. */
   readonly offers: readonly [PayableOffer, ...Partial<PayableOffer>[]] | readonly [];
 }

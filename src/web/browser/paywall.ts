@@ -19,6 +19,7 @@ import {
 import { base64, PAYMENT_HEADER, readHeader } from "./protocol.ts";
 import { receiptOf } from "./receipt.ts";
 import { findSolanaWallets } from "./solana.ts";
+import { askShop } from "./terms.ts";
 import type { Wallet } from "./wallet.ts";
 
 interface Receipt {
@@ -103,14 +104,16 @@ function canPay(offer: PayableOffer): readonly Wallet[] {
 function offerWallets(): void {
   const offer = offers[marked()];
   if (!offer) return;
-  const { price, payTo, account, isTest, name } = offer;
+  const { price, payTo, account, explorer, isTest, name } = offer;
   byId("price").textContent = price;
   byId("exact").textContent = exactPrice(offer);
   byId("test").hidden = !isTest;
   const payee = byId("payee") as HTMLAnchorElement;
   payee.textContent = `${payTo.slice(0, 6)}…${payTo.slice(-4)}`;
   payee.title = payTo;
-  payee.href = account.replace("{address}", payTo);
+  payee.href = account
+    ? account.replace("{address}", payTo)
+    : explorer.replace("tx/{hash}", `address/${payTo}`);
   const able = canPay(offer);
   places.replaceChildren(
     ...(able.length > 0
@@ -118,6 +121,9 @@ function offerWallets(): void {
           button(`Pay ${price} with ${wallet.name}`, () => void pay(wallet, offer)),
         )
       : [make("p", `No wallet for ${name} was found in this browser. ${NO_WALLET}`)]),
+    ...(data.asksWho ? able : []).map((wallet) =>
+      quiet(`I have paid for this already (${wallet.name})`, () => collect(wallet, offer)),
+    ),
   );
   phone.hidden = false;
   phone.open = able.length === 0;
@@ -136,6 +142,23 @@ async function pay(wallet: Wallet, offer: PayableOffer): Promise<void> {
   // Another tab may have paid meanwhile: of two payments of one browser only one is ever sent.
   const payment = presentable() ?? (await signed(wallet, offer));
   if (payment) await present(presentable() ?? payment);
+}
+
+/** What was paid for on another device, or is not remembered here any more, for its payer's signature. */
+async function collect(wallet: Wallet, offer: PayableOffer): Promise<void> {
+  form.disabled = true;
+  retry.replaceChildren();
+  try {
+    const header = await wallet.signIn(offer, say);
+    const response = await askShop("", 200, { Accept: ACCEPT, "SIGN-IN-WITH-X": header });
+    // A sign-in counts once: nothing of it is kept.
+    const kept = withReceipt({ header: "", offer, soldMs: 0 }, receiptIn(response));
+    await deliver(kept, response).catch(() => {
+      throw new NotPaid("The connection was lost.");
+    });
+  } catch (cause) {
+    refuse(reasonOf(cause));
+  }
 }
 
 function presentable(): KeptInBrowser | null {
@@ -195,11 +218,7 @@ async function present(sent: KeptInBrowser): Promise<void> {
   try {
     // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
     const response = await ask("follow").catch(() => ask("manual"));
-    // What was kept may be older than a page of version 2.
-    const told = readHeader(response, "X-PAYMENT-RESPONSE");
-    const receipt = (
-      IS_V2 ? (told ?? readHeader(response, "PAYMENT-RESPONSE")) : told
-    ) as Receipt | null;
+    const receipt = receiptIn(response);
     kept = withReceipt(sent, receipt);
     const isElsewhere = response.redirected && !response.ok;
     if (isElsewhere && response.status === 402) holdOn(kept, dearer(response), help());
@@ -212,6 +231,12 @@ async function present(sent: KeptInBrowser): Promise<void> {
     const said = kept.soldMs ? `You have paid. ${TRY_AGAIN}` : UNKNOWN;
     holdOn(kept, `The connection was lost. ${said}`);
   }
+}
+
+/** What was kept may be older than a page of version 2. */
+function receiptIn(response: Response): Receipt | null {
+  const told = readHeader(response, "X-PAYMENT-RESPONSE");
+  return (IS_V2 ? (told ?? readHeader(response, "PAYMENT-RESPONSE")) : told) as Receipt | null;
 }
 
 /** The answer leads to what its payment is not enough for. */
@@ -354,7 +379,7 @@ function help(): Node | string {
 }
 
 async function deliver(kept: KeptInBrowser, response: Response): Promise<void> {
-  keep(kept);
+  if (kept.header) keep(kept);
   if (kept.from !== undefined) drop(kept.from);
   step(2);
   say("Paid: it is being delivered.");
@@ -381,12 +406,16 @@ function proofOf(kept: KeptInBrowser): Node | string {
 }
 
 function startAnew(text: string, kept: KeptInBrowser): HTMLElement {
-  const anew = button(text, () => {
-    forget(kept);
+  return quiet(text, () => {
+    if (kept.header) forget(kept);
     location.reload();
   });
-  anew.className = "quiet";
-  return anew;
+}
+
+function quiet(text: string, act: () => unknown): HTMLElement {
+  const made = button(text, act);
+  made.className = "quiet";
+  return made;
 }
 
 host.textContent ||= location.host;

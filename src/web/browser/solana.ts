@@ -4,8 +4,11 @@
  */
 import { isEvm, NotPaid, type SolanaOffer } from "./offer.ts";
 import { base64 } from "./protocol.ts";
+import { signedIn } from "./sign-in.ts";
 import { askTerms } from "./terms.ts";
 import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
+
+const UNSIGNED = "The wallet did not sign.";
 
 interface Account {
   readonly address: string;
@@ -19,6 +22,12 @@ interface StandardWallet {
   readonly features: {
     readonly "standard:connect"?: {
       connect(): Promise<{ readonly accounts: readonly Account[] }>;
+    };
+    readonly "solana:signMessage"?: {
+      signMessage(input: {
+        readonly account: Account;
+        readonly message: Uint8Array;
+      }): Promise<readonly { readonly signature: Uint8Array }[]>;
     };
     readonly "solana:signTransaction"?: {
       signTransaction(input: {
@@ -50,23 +59,40 @@ export function findSolanaWallets(add: (wallet: Wallet) => void): void {
 }
 
 function walletOf(wallet: StandardWallet): Wallet {
+  const { features } = wallet;
+  const connect = async (
+    { cluster, name }: SolanaOffer,
+    say: (text: string) => void,
+  ): Promise<Account> => {
+    say(CONNECT);
+    const { accounts } = (await features["standard:connect"]?.connect()) ?? wallet;
+    const account = accounts.find(({ chains }) => chains.includes(cluster));
+    if (!account) throw new NotPaid(`The wallet has no account on ${name}.`);
+    return account;
+  };
   return {
     id: wallet,
     name: wallet.name,
     canPay: (offer) => !isEvm(offer) && wallet.chains.includes(offer.cluster),
+    async signIn(offer: SolanaOffer, say) {
+      const account = await connect(offer, say);
+      return signedIn(offer, account.address, async (text) => {
+        const message = new TextEncoder().encode(text.message);
+        const signing = features["solana:signMessage"];
+        const [signed] = (await signing?.signMessage({ account, message })) ?? [];
+        if (!signed) throw new NotPaid(UNSIGNED);
+        return base64(signed.signature);
+      });
+    },
     async sign(offer: SolanaOffer, say) {
-      const { features } = wallet;
-      say(CONNECT);
-      const { accounts } = (await features["standard:connect"]?.connect()) ?? wallet;
-      const account = accounts.find(({ chains }) => chains.includes(offer.cluster));
-      if (!account) throw new NotPaid(`The wallet has no account on ${offer.name}.`);
+      const account = await connect(offer, say);
       const { payment, draft } = await askTerms(offer, account.address);
       say(SIGN);
       const transaction = Uint8Array.from(atob(draft), (character) => character.charCodeAt(0));
       const chain = offer.cluster;
       const signing = features["solana:signTransaction"];
       const [signed] = (await signing?.signTransaction({ account, chain, transaction })) ?? [];
-      if (!signed) throw new NotPaid("The wallet did not sign.");
+      if (!signed) throw new NotPaid(UNSIGNED);
       return { ...payment, payload: { transaction: base64(signed.signedTransaction) } };
     },
   };

@@ -12,6 +12,21 @@ export interface PageTerms {
   readonly draft: string;
 }
 
+/** @throws {NotPaid} where another status comes than one of those */
+export async function askShop(
+  url: string,
+  expected: number,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const response = await fetch(url, { headers, cache: "no-store" }).catch(() => {
+    throw new NotPaid("The shop cannot be reached.");
+  });
+  const { status } = response;
+  if (status === expected || (expected < 300 && response.ok)) return response;
+  const body = await response.json().catch(() => null);
+  throw new NotPaid(ended(body?.error ?? `This is not sold at the moment (${status})`));
+}
+
 interface Quote {
   readonly accepts?: readonly Asked[];
   readonly extensions?: { readonly "payment-identifier"?: { readonly info: { id?: string } } };
@@ -36,13 +51,8 @@ export async function askTerms(offer: PayableOffer, payer: string): Promise<Page
   const headers: Record<string, string> = { Accept: "application/json" };
   if (payer) headers["X-PAYMENT-DRAFT"] = `${network} ${asset} ${payer}`;
   // The empty URL is this page's own.
-  const response = await fetch("", { headers, cache: "no-store" }).catch(() => {
-    throw new NotPaid("The shop cannot be reached.");
-  });
+  const response = await askShop("", 402, headers);
   const body = await response.json().catch(() => null);
-  if (response.status !== 402) {
-    throw new NotPaid(ended(body?.error ?? `This is not sold at the moment (${response.status})`));
-  }
   const quote = (IS_V2 ? readHeader(response, "PAYMENT-REQUIRED") : body) as Quote | null;
   const accepted = quote?.accepts?.find(
     (each) =>

@@ -14,4 +14,6 @@ export interface Wallet {
    * @param say tells the buyer what comes next
    */
   sign(offer: PayableOffer, say: (text: string) => void): Promise<object>;
+  /** Signs who its owner is, for what he has paid already by such an offer: what its header says. As `sign`. */
+  signIn(offer: PayableOffer, say: (text: string) => void): Promise<string>;
 }

@@ -33,6 +33,8 @@ import { systemTime, type Time } from "../../../src/time/time.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../../src/x402/header.ts";
 import { BOTH_VERSIONS, X402_VERSION, type X402Version } from "../../../src/x402/x402.ts";
 import { inHeader } from "../../support/buyer.ts";
+import { ChainTextSigners } from "../../../src/mechanism/text-signers.ts";
+import { SignIns } from "../../../src/x402/sign-in.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
@@ -146,9 +148,16 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       answersPreflight: true,
       earlier: [],
       protocol: BOTH_VERSIONS,
+      signIn: { issuer: new SignIns({ key: await ledger.signInKey(), publicUrl }), networks: [] },
     },
     paywall: new Paywall({
-      payments: new LocalPaymentService({ facilitator, redemptions: ledger, logger, time }),
+      payments: new LocalPaymentService({
+        facilitator,
+        redemptions: ledger,
+        signers: new ChainTextSigners(new Map(), undefined),
+        logger,
+        time,
+      }),
       logger,
       settlementWaitMs: 10_000,
       time,

@@ -208,7 +208,7 @@ describe("the death of a worker", () => {
 function tillBefore(answer: unknown): RemotePaymentService {
   const [near, far] = portPair();
   const serves = Object.fromEntries(
-    ["identify", "step", "charge", "answer"].map((name) => [name, () => answer]),
+    ["identify", "step", "charge", "answer", "signedIn"].map((name) => [name, () => answer]),
   );
   const other = new Channel(far, { serves, time: systemTime });
   onTestFinished(() => other.close());
@@ -216,6 +216,8 @@ function tillBefore(answer: unknown): RemotePaymentService {
 }
 
 describe("a till at the other end", () => {
+  const said = { address: "0x", network: "base", message: "", signature: "", nonce: "" } as const;
+  const signIn = { ...said, untilMs: 0 };
   const { request } = examplePayment(1);
   const { signal } = new AbortController();
 
@@ -240,6 +242,9 @@ describe("a till at the other end", () => {
       payments.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject(unreadable);
     await expect(payments.identify(asked)).rejects.toMatchObject(unreadable);
+    await expect(
+      payments.signedIn({ signIn, binding: "GET /", target: "/" }, "", signal),
+    ).rejects.toMatchObject(unreadable);
     await expect(
       payments.charge(new Payment(key, request), termsOf({ request }), signal),
     ).rejects.toMatchObject(unreadable);

@@ -61,6 +61,7 @@ describe("a client's header line", () => {
     ["Expect", "100-continue"],
     ["X-PAYMENT", "eyJ9"],
     ["x-payment", "eyJ9"],
+    ["SIGN-IN-WITH-X", "eyJ9"],
     ["X-Payment-Response", "eyJ9"],
     ["X-402-Payer", "0xdead"],
     ["x-402-anything", "1"],

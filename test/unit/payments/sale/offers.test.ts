@@ -6,6 +6,7 @@ import {
   type BlockhashHint,
   type RequirementsV2,
 } from "../../../../src/x402/version-2.ts";
+import { SIGN_IN, SignIns, supportedChains } from "../../../../src/x402/sign-in.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import { FEE_PAYER, NETWORK, OTHER_FEE_PAYER, solanaRequirements } from "./solana-payment.ts";
 import { States } from "../../gateway/states.ts";
@@ -196,6 +197,43 @@ describe("the header of version 2", () => {
     const offers = new Offers([evm], told(), { blockhashes: { of } });
     expect(quoteOf(offers).accepts).toHaveLength(1);
     expect(of).not.toHaveBeenCalled();
+  });
+});
+
+describe("a quote of version 2 that asks who a client is", () => {
+  const signIns = new SignIns({ key: Buffer.alloc(32), publicUrl: "https://shop.example" });
+  const signIn = (resource: string) => signIns.challenge(0, resource);
+  const input = { type: "http", method: "GET", discoverable: true };
+  const quoted = (offered: readonly Offer[], url = "https://shop.example/weather") => {
+    const [asking, silent] = [{ signIn }, {}].map((terms) => {
+      const all = { ...terms, identifier: "optional" } as const;
+      const [, value = ""] = new Offers(offered, told(), all).quoteLines(PAY, url);
+      return { bytes: value.length, quote: JSON.parse(atob(value)) };
+    });
+    return { asking, silent };
+  };
+
+  test("says the rest as it is said without, and each time another nonce", () => {
+    for (const outputSchema of [undefined, { input }]) {
+      const offered = [{ ...evm, ...(outputSchema && { outputSchema }) }, solana];
+      const { asking, silent } = quoted(offered, URL);
+      const { [SIGN_IN]: challenge, ...extensions } = asking?.quote.extensions;
+      expect({ ...asking?.quote, extensions }).toEqual(silent?.quote);
+      expect(challenge.info.uri).toBe("https://shop.example/weather");
+      expect(challenge.supportedChains).toEqual(supportedChains([evm.network, solana.network]));
+    }
+    const offers = new Offers([evm], told(), { signIn });
+    expect(offers.quoteLines(PAY, URL)).not.toEqual(offers.quoteLines(PAY, URL));
+  });
+
+  test("leaves that out first where it is too long", () => {
+    for (const length of [0, 300, 1_700, 2_000]) {
+      const { asking, silent } = quoted([{ ...evm, description: "x".repeat(length) }]);
+      const isAsking = Object.hasOwn(asking?.quote.extensions ?? {}, SIGN_IN);
+      expect(asking?.bytes).toBeLessThanOrEqual(3_250);
+      expect(isAsking).toBe(length < 1_000);
+      if (!isAsking) expect(asking).toEqual(silent);
+    }
   });
 });
 

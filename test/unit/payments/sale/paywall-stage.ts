@@ -10,6 +10,7 @@ import { LocalPaymentService } from "../../../../src/payments/sale/payment-servi
 
 import type { Ledger, Redemptions, TransitionKind } from "../../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../../src/ledger/sqlite/sqlite.ts";
+import type { TextSigners } from "../../../../src/mechanism/mechanism.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import type {
   FacilitatorRequest,
@@ -142,6 +143,8 @@ export async function paywallStage(
     readonly ledger?: Ledger;
     /** What the paywall gets in place of the ledger. */
     readonly redemptions?: (ledger: Ledger) => Redemptions;
+    /** Default: nobody has signed anything. */
+    readonly signers?: TextSigners;
   } = {},
 ): Promise<PaywallStage> {
   const time = options.time ?? new ManualTime();
@@ -157,8 +160,9 @@ export async function paywallStage(
   });
   let keys = 0;
   const redemptions = options.redemptions?.(ledger) ?? ledger;
+  const { signers } = options;
   const paywall = new Paywall({
-    payments: new LocalPaymentService({ facilitator, redemptions, logger, time }),
+    payments: new LocalPaymentService({ facilitator, redemptions, signers, logger, time }),
     logger,
     settlementWaitMs: WAIT_MS,
     time,

@@ -73,6 +73,7 @@ async function openShop(
       documents: new Set(),
       answersPreflight: true,
       earlier: [],
+      signIn: null,
       protocol: BOTH_VERSIONS,
     },
     paywall: new Paywall({

@@ -1,0 +1,114 @@
+/** Who signs in to get what he has paid for, as rows of PostgreSQL, where every replica finds them. */
+import { randomBytes } from "node:crypto";
+import {
+  LedgerUnavailable,
+  MAX_OWED,
+  MAX_REPLAYS,
+  type BoughtSale,
+  type OwedPayment,
+} from "../ledger.ts";
+import { isToBeHad, ledToFor } from "../payment-judgement.ts";
+import { requestOf } from "../payment-row.ts";
+import {
+  MAX_PAYMENTS_LOOKED_THROUGH,
+  MAX_SIGN_INS,
+  MAX_SIGN_INS_PER_PAYER,
+  SIGN_IN_KEY_BYTES,
+  SIGN_IN_MARGIN_MS,
+  type SignInUse,
+  type SignInVerdict,
+} from "../sign-ins.ts";
+import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { COLUMNS, storedOf } from "./postgres-payments.ts";
+
+const BOUGHT: Statement = {
+  name: "bought_payments",
+  text: `
+    WITH newest AS (
+      SELECT id FROM coinslot.payments WHERE lower(payer) = $1
+      ORDER BY created_ms DESC, id DESC LIMIT ${MAX_PAYMENTS_LOOKED_THROUGH}
+    )
+    SELECT ${COLUMNS} FROM coinslot.payments AS p JOIN newest USING (id)
+    WHERE (p.binding = $2 OR p.led_to = $3)
+      AND (p.state IN ('SIGNED', 'SETTLED', 'DELIVERING')
+          AND (p.served_target IS NULL OR p.served_target = $4)
+        OR p.state = 'DELIVERED'
+          AND (p.served_target = $4 OR p.target = $4 AND p.led_to IS NOT NULL)
+          AND (p.repeat_until_ms > $5 OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS}))
+    ORDER BY p.state = 'DELIVERED', p.created_ms DESC, p.id DESC LIMIT ${MAX_OWED}`,
+};
+
+export async function readBought(
+  session: Session,
+  payer: string,
+  sale: BoughtSale,
+  nowMs: number,
+): Promise<readonly OwedPayment[]> {
+  const { binding, target } = sale;
+  const values = [payer.toLowerCase(), binding, ledToFor(sale), target, nowMs];
+  const rows = await session.query(BOUGHT, values);
+  return rows.flatMap((columns) => {
+    const { key, row } = storedOf(columns);
+    return isToBeHad(row, sale, nowMs) ? [{ key, request: requestOf(row) }] : [];
+  });
+}
+
+const FORGET_SIGN_INS: Statement = {
+  name: "forget_sign_ins",
+  text: `DELETE FROM coinslot.used_sign_ins WHERE until_ms <= $1`,
+};
+
+/** Uses of one payer come one after the other, so that each is counted. */
+const LOCK_PAYER: Statement = {
+  name: "lock_signing_in",
+  text: `SELECT pg_advisory_xact_lock(hashtextextended('coinslot sign-in ' || $1, 0))`,
+};
+
+const COUNT_SIGN_INS: Statement = {
+  name: "count_sign_ins",
+  text: `
+    SELECT EXISTS (SELECT FROM coinslot.used_sign_ins WHERE nonce = $1) AS "isUsed",
+      (SELECT count(*) FROM coinslot.used_sign_ins WHERE payer = $2) < ${MAX_SIGN_INS_PER_PAYER}
+        AND (SELECT count(*) FROM coinslot.used_sign_ins) < ${MAX_SIGN_INS} AS "hasRoom"`,
+};
+
+const USE_SIGN_IN: Statement = {
+  name: "use_sign_in",
+  text: `
+    INSERT INTO coinslot.used_sign_ins (nonce, payer, until_ms) VALUES ($1, $2, $3)
+    ON CONFLICT (nonce) DO NOTHING RETURNING nonce AS "nonce"`,
+};
+
+export async function useSignIn(
+  database: PostgresDatabase,
+  { nonce, payer, untilMs }: SignInUse,
+  nowMs: number,
+): Promise<SignInVerdict> {
+  const name = payer.toLowerCase();
+  await database.query(FORGET_SIGN_INS, [nowMs]);
+  return database.transaction(async (session) => {
+    await session.query(LOCK_PAYER, [name]);
+    const [found] = await session.query(COUNT_SIGN_INS, [nonce, name]);
+    if (found?.isUsed === true) return "again";
+    if (found?.hasRoom !== true) return "crowded";
+    const stored = await session.query(USE_SIGN_IN, [nonce, name, untilMs + SIGN_IN_MARGIN_MS]);
+    return stored.length > 0 ? "first" : "again";
+  });
+}
+
+const ADD_SECRET: Statement = {
+  name: "add_secret",
+  text: `INSERT INTO coinslot.secrets (name, secret) VALUES ('sign-in', $1) ON CONFLICT DO NOTHING`,
+};
+const READ_SECRET: Statement = {
+  name: "read_secret",
+  text: `SELECT secret AS "secret" FROM coinslot.secrets WHERE name = 'sign-in'`,
+};
+
+/** The first replica makes it. */
+export async function signInKey(session: Session): Promise<Uint8Array> {
+  await session.query(ADD_SECRET, [randomBytes(SIGN_IN_KEY_BYTES)]);
+  const [found] = await session.query(READ_SECRET, []);
+  if (found?.secret instanceof Uint8Array) return found.secret;
+  throw new LedgerUnavailable("the secret by which challenges are made is lost");
+}

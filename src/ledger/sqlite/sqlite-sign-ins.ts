@@ -1,0 +1,74 @@
+/** Who signs in to get what he has paid for, as rows of SQLite. */
+import { randomBytes } from "node:crypto";
+import { LedgerUnavailable, MAX_OWED, MAX_REPLAYS, type BoughtSale } from "../ledger.ts";
+import { ledToFor } from "../payment-judgement.ts";
+import {
+  MAX_PAYMENTS_LOOKED_THROUGH,
+  MAX_SIGN_INS,
+  MAX_SIGN_INS_PER_PAYER,
+  SIGN_IN_KEY_BYTES,
+  SIGN_IN_MARGIN_MS,
+  type SignInUse,
+  type SignInVerdict,
+} from "../sign-ins.ts";
+import type { SqliteDatabase, Values } from "./sqlite-database.ts";
+
+/** What {@link SignInUses.bought} finds: the SQL after the table, and its values. */
+export function boughtBy(
+  payer: string,
+  sale: BoughtSale,
+  now: number,
+): readonly [rest: string, values: Values] {
+  const rest = `
+    WHERE rowid IN (
+      SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = :payer
+      ORDER BY created_ms DESC LIMIT ${MAX_PAYMENTS_LOOKED_THROUGH})
+    AND (binding = :binding OR led_to = :ledTo)
+    AND (state IN ('SIGNED', 'SETTLED', 'DELIVERING')
+        AND (served_target IS NULL OR served_target = :target)
+      OR state = 'DELIVERED'
+        AND (served_target = :target OR target = :target AND led_to IS NOT NULL)
+        AND (repeat_until_ms > :now OR replay_until_ms > :now AND replays < ${MAX_REPLAYS}))
+    ORDER BY state = 'DELIVERED', created_ms DESC, rowid DESC LIMIT ${MAX_OWED}`;
+  const { binding, target } = sale;
+  return [rest, { payer: payer.toLowerCase(), binding, target, ledTo: ledToFor(sale), now }];
+}
+
+/** Part of its caller's transaction. */
+export function useSignIn(
+  database: SqliteDatabase,
+  { nonce, payer, untilMs }: SignInUse,
+  now: number,
+): SignInVerdict {
+  database.run("DELETE FROM used_sign_ins WHERE until_ms <= :now", { now });
+  const name = payer.toLowerCase();
+  const found = database.get(
+    `SELECT EXISTS (SELECT 1 FROM used_sign_ins WHERE nonce = :nonce) AS "isUsed",
+       (SELECT count(*) FROM used_sign_ins WHERE payer = :payer) < ${MAX_SIGN_INS_PER_PAYER}
+         AND (SELECT count(*) FROM used_sign_ins) < ${MAX_SIGN_INS} AS "hasRoom"`,
+    { nonce, payer: name },
+  );
+  if (found?.isUsed === 1) return "again";
+  if (found?.hasRoom !== 1) return "crowded";
+  database.run(
+    "INSERT INTO used_sign_ins (nonce, payer, until_ms) VALUES (:nonce, :payer, :until)",
+    {
+      nonce,
+      payer: name,
+      until: untilMs + SIGN_IN_MARGIN_MS,
+    },
+  );
+  return "first";
+}
+
+/** Part of its caller's transaction. */
+export function signInKey(database: SqliteDatabase): Uint8Array {
+  const secret = randomBytes(SIGN_IN_KEY_BYTES);
+  database.run(
+    "INSERT INTO secrets (name, secret) VALUES ('sign-in', :secret) ON CONFLICT (name) DO NOTHING",
+    { secret },
+  );
+  const found = database.get("SELECT secret FROM secrets WHERE name = 'sign-in'", {})?.secret;
+  if (found instanceof Uint8Array) return found;
+  throw new LedgerUnavailable("the secret by which challenges are made is lost");
+}
