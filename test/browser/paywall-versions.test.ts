@@ -8,6 +8,7 @@ import { PAYMENT_IDENTIFIER } from "../../src/x402/payment-identifier.ts";
 import { PURSE } from "../support/buyer.ts";
 import { freshSolanaKey, type SolanaKey } from "../support/solana-key.ts";
 import { USDC_DEVNET } from "../support/solana/set-up.ts";
+import { SIGN_IN } from "../../src/x402/sign-in.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab } from "./chromium.ts";
 import { injectEvmWallet } from "./evm-wallet.ts";
 import { injectSolanaWallet } from "./solana-wallet.ts";
@@ -52,6 +53,12 @@ interface Quote {
   readonly accepts: readonly object[];
   readonly extensions: Extensions;
 }
+
+/** Each quote has its own. */
+const anotherChallenge = {
+  info: expect.objectContaining({ nonce: expect.stringMatching(/^[\da-f]{32}$/) }),
+  supportedChains: expect.any(Array),
+};
 
 function decoded(value: string | undefined) {
   return value === undefined ? null : JSON.parse(Buffer.from(value, "base64").toString("utf8"));
@@ -159,7 +166,8 @@ describe.skipIf(!hasChromium).each([
     expect(Math.abs(askedAt - 600 - Number(payload.authorization.validAfter))).toBeLessThan(30);
     if (version === 2) {
       const { accepts, extensions } = await quoted(path);
-      expect(envelope).toEqual({ x402Version: 2, accepted: accepts[0], extensions });
+      const told = { ...extensions, [SIGN_IN]: anotherChallenge };
+      expect(envelope).toEqual({ x402Version: 2, accepted: accepts[0], extensions: told });
     } else {
       expect(envelope).toEqual({ x402Version: 1, scheme: "exact", network });
     }
@@ -232,6 +240,7 @@ describe.skipIf(!hasChromium).each([
     expect(told).toEqual(
       names.map((id) => ({
         ...extensions,
+        [SIGN_IN]: anotherChallenge,
         [PAYMENT_IDENTIFIER]: { ...own, info: { ...own?.info, id } },
       })),
     );

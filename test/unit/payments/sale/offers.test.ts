@@ -217,7 +217,7 @@ describe("a quote of version 2 that asks who a client is", () => {
     for (const outputSchema of [undefined, { input }]) {
       const offered = [{ ...evm, ...(outputSchema && { outputSchema }) }, solana];
       const { asking, silent } = quoted(offered, URL);
-      const { [SIGN_IN]: challenge, ...extensions } = asking?.quote.extensions;
+      const { [SIGN_IN]: challenge, ...extensions } = asking?.quote.extensions ?? {};
       expect({ ...asking?.quote, extensions }).toEqual(silent?.quote);
       expect(challenge.info.uri).toBe("https://shop.example/weather");
       expect(challenge.supportedChains).toEqual(supportedChains([evm.network, solana.network]));
