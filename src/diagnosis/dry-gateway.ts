@@ -36,6 +36,8 @@ export interface DryGround {
   readonly blockhashes?: NonNullable<QuoteTerms["blockhashes"]>;
 }
 
+/** By which no running gateway makes challenges. */
+const SOME_KEY = new Uint8Array(32);
 /** An account, and a blockhash, like any other, as long as they can be. */
 const SOME_BASE58 = encodeBase58(new Uint8Array(32).fill(0xff));
 const SOME_BLOCKHASH = { recentBlockhash: SOME_BASE58, lastValidBlockHeight: "400000000" };
@@ -95,6 +97,7 @@ export class DryGateway {
       ...ground,
       drafts: { networks: draftNetworks(config) },
       earlier: [],
+      signInKey: SOME_KEY,
     });
     const telemetry = {
       logger: createLogger({ level: "silent", format: "json" }),

@@ -11,6 +11,7 @@ import { z } from "zod";
 import { placesOf } from "../../../src/app/places.ts";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
 import { accepting } from "../../support/accepting.ts";
+import { startIdleFacilitator } from "../../support/scripted-facilitator.ts";
 import { Site } from "../../support/serve.ts";
 import { runHere } from "./run-here.ts";
 
@@ -153,8 +154,12 @@ describe("check", () => {
 describe("the head of a 402", () => {
   test("is as long as check says", async () => {
     await using site = await Site.create();
+    await using idle = await startIdleFacilitator();
     const accept = NETWORK_NAMES.filter((name) => networkOf(name).kind === "evm");
-    const text = GATEWAY.replace(/^publicUrl: .*\n/m, "");
+    const text = GATEWAY.replace(/^publicUrl: .*\n/m, "").replace(
+      "https://facilitator.example.com",
+      idle.url,
+    );
     const served = await site.serve(
       `${text}accept: [${accepting(accept)}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
       {},
