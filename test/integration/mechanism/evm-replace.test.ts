@@ -254,7 +254,7 @@ describe("a reorganization", () => {
     await chain.mine(Number(finalAfter) - 2);
     expect((await evm.look(submission, soon())).included?.isFinal).toBe(false);
     await chain.mine();
-    expect((await evm.look(submission, soon())).included).toEqual({
+    expect((await evm.look(submission, soon())).included).toMatchObject({
       transaction: signed.transaction,
       confirmations: Number(finalAfter),
       isFinal: true,
