@@ -48,7 +48,9 @@ export class GasBalance {
     let reading = await this.#current(rpc, signal);
     // An account that was filled up a moment ago is not turned down; what was promised might be forgotten by that.
     const isUntouched = reading === kept && reading.reserved === 0n && !reading.isCut;
-    if (reading.wei < cost && isUntouched) reading = await this.#read(rpc, signal);
+    // Once in a second at most, however many payments come.
+    const isOld = this.#clock() > reading.readAt;
+    if (reading.wei < cost && isUntouched && isOld) reading = await this.#read(rpc, signal);
     const left = reading.wei - reading.reserved;
     if (left < cost) {
       const spare = left < 0n ? 0n : left;
