@@ -13,6 +13,10 @@ transaction was signed. What was swept from the ledger (store.keep) stays in the
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.`;
 
+interface Options extends BooksOptions {
+  readonly json?: boolean;
+}
+
 export function addBooks(program: Command, done: (code: number) => void): void {
   program
     .command("books")
@@ -30,14 +34,15 @@ export function addBooks(program: Command, done: (code: number) => void): void {
         .choices(["table", "csv", "json"])
         .default("table"),
     )
+    .option("--json", "as --format json")
     .addHelpText("after", HELP)
-    .action(async (file: string, options: BooksOptions, command: Command) => {
+    .action(async (file: string, { json, ...options }: Options, command: Command) => {
       const { from, to } = options;
       if (from !== undefined && to !== undefined && from > to) {
         command.error(`error: --from ${from} comes after --to ${to}`);
       }
       const { books } = await import("../books/books.ts");
-      done(await books(file, options));
+      done(await books(file, json === true ? { ...options, format: "json" } : options));
     });
 }
 
