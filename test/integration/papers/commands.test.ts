@@ -142,12 +142,13 @@ routes:
       expect((await present(url, await sign(buyer, url))).status).toBe(status);
     }
     // It is stored a moment after the answer.
-    const undelivered = async (): Promise<readonly { readonly key: string }[]> => {
-      const listed = await runHere(["payments", site.file, "--undelivered", "--json"], env);
-      return JSON.parse(listed.stdout).payments;
-    };
-    await expect.poll(undelivered, { timeout: 20_000 }).toHaveLength(1);
-    const [{ key } = { key: "" }] = await undelivered();
+    const key = await vi.waitUntil(
+      async (): Promise<string | undefined> => {
+        const listed = await runHere(["payments", site.file, "--undelivered", "--json"], env);
+        return JSON.parse(listed.stdout).payments[0]?.key;
+      },
+      { timeout: 20_000 },
+    );
     const said = served.output().stdout.split("\n");
     const line = said.find((each) => each.includes("paid and not served")) ?? "{}";
     owed = { key, ...JSON.parse(line) };
