@@ -326,7 +326,7 @@ const setups: Record<ConformanceCase["given"]["facilitator"], Partial<Facilitato
 };
 
 async function open(setup: Partial<FacilitatorSetup>): Promise<Cast> {
-  return { facilitator: closing.use(await startFacilitator({ chain, clock, ...setup })) };
+  return { facilitator: closing.use(await startFacilitator({ chain, clock, looks: 1, ...setup })) };
 }
 
 /** Faults that concern the start-up checks are there from the start; others come with each case. */

@@ -2,6 +2,7 @@
  * The embedded facilitator with its REST endpoints on a real listener, before a local chain: what the
  * composition root builds, without the configuration file.
  */
+import { once } from "node:events";
 import { onTheWire, type WireFacilitator } from "../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -33,6 +34,8 @@ export interface FacilitatorSetup {
   readonly smartWallets?: "allow" | "deny";
   /** A JSON-RPC URL other than the chain's own: a proxy with faults. */
   readonly rpcUrl?: string;
+  /** 1: the network is looked at at the start alone, whatever is done to its chain later. Default: as in a gateway. */
+  readonly looks?: 1;
   /** A ledger file; default: in memory. */
   readonly ledgerPath?: string;
   /** A ledger that is there already, and stays the caller's to close. */
@@ -89,7 +92,11 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     observer: (method) => rpcCalls.set(method, (rpcCalls.get(method) ?? 0) + 1),
   });
   closing.defer(() => mechanism.close());
-  const gate = new NetworkGate([mechanism], telemetry, time);
+  const gate = new NetworkGate(
+    [mechanism],
+    telemetry,
+    setup.looks === 1 ? lookingOnce(time) : time,
+  );
   closing.defer(() => gate.close());
   const probes = await gate.probe();
   const { asset } = chain.network;
@@ -124,6 +131,14 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     get: (at) => call(at, {}),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Pauses have no end but that of who pauses. */
+function lookingOnce(time: Time): Time {
+  const sleep = async (_ms: number, signal?: AbortSignal): Promise<void> => {
+    if (signal?.aborted === false) await once(signal, "abort");
+  };
+  return { ...time, sleep };
 }
 
 /** Puts the REST endpoints of any facilitator on a loopback port; resolves with their base URL. */

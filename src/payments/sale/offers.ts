@@ -95,6 +95,8 @@ export interface QuoteTerms {
  * of an answer it fits into the 4,096 bytes that nginx reads of a head by default.
  */
 const MAX_EXTENDED = 3_250;
+/** The largest with a challenge to sign in: it is never what makes a head too long, and the lines of a page are a kilobyte. */
+const MAX_ASKING = 2_900;
 /** The largest of all: a head of more than 16 KiB breaks clients of either version. */
 const MAX_QUOTE = 12_288;
 
@@ -356,7 +358,7 @@ function beginningsOf(
   const asking = opened({ x402Version: X402_VERSION_2, accepts, extensions: all });
   const chains = asciiJson(supportedChains(offered.map(({ network }) => network)));
   const behind = `,"supportedChains":${chains}}},${opened({ resource }).slice(1)}`;
-  return [{ text: encodeOpen(asking), most: MAX_EXTENDED, behind }, ...plain];
+  return [{ text: encodeOpen(asking), most: MAX_ASKING, behind }, ...plain];
 }
 
 /** JSON of an object whose last member is one, without their ends: more may be said in that one. */
