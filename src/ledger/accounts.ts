@@ -77,7 +77,7 @@ interface Costly {
   readonly network: string;
   readonly signedMs: number;
   /** All of one account. */
-  readonly variants: readonly { readonly account: string }[];
+  readonly variants: readonly { readonly account: string; readonly transaction: string }[];
   readonly cost: SubmissionCost | null;
 }
 
@@ -136,6 +136,11 @@ export function entriesOf(paid: PaidPayment): readonly Entry[] {
   return refundedMs === null ? [sale] : [sale, entry("refund", refundedMs)];
 }
 
+/** Whether a payment that is paid by that transaction was moved by the submission. */
+export function isMovedBy({ variants }: Pick<Costly, "variants">, transaction: unknown): boolean {
+  return variants.some((each) => each.transaction === transaction);
+}
+
 /** What a submission cost, shared among the routes of the payments that it moved; the rest is of none. */
 export function gasOf(submission: Costly, routes: readonly string[]): readonly Entry[] {
   const entries: Entry[] = [];
@@ -163,11 +168,6 @@ export function shareOf(
   const share = fee / BigInt(cost.moved);
   const left = { ...cost, feeAtomic: String(fee - share), moved: cost.moved - 1 };
   return { entry: gasEntry(submission, cost, route, share), left };
-}
-
-/** The gas of a submission that is about to be forgotten, with all that nobody has shared in. */
-export function restOf(submission: Costly): readonly Entry[] {
-  return gasOf(submission, []);
 }
 
 function gasEntry(

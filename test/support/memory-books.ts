@@ -2,6 +2,7 @@
 import {
   entriesOf,
   gasOf,
+  isMovedBy,
   routeOf,
   timesOf,
   Totals,
@@ -108,7 +109,7 @@ export class MemoryBooks implements Books {
     for (const kept of this.#store.payments.values()) totals.add(entriesOfKept(kept));
     for (const submission of this.#store.submissions.values()) {
       const carried = [...this.#store.payments.values()].filter(({ row }) =>
-        isMovedBy(submission, row),
+        isCarriedBy(submission, row),
       );
       totals.add(
         gasOf(
@@ -152,9 +153,9 @@ export function entriesOfKept({ row, events }: KeptPayment): readonly Entry[] {
   return entriesOf({ ...told, ...timesOf(state, events) });
 }
 
-export function isMovedBy({ id, variants }: KeptSubmission, row: PaymentRow): boolean {
+export function isCarriedBy(submission: KeptSubmission, row: PaymentRow): boolean {
   const paid = row.settledTransaction ?? row.heldTransaction;
-  return row.submission === id && variants.some(({ transaction }) => transaction === paid);
+  return row.submission === submission.id && isMovedBy(submission, paid);
 }
 
 function isUndelivered({ state, binding }: PaymentRow): boolean {

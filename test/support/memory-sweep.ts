@@ -1,9 +1,9 @@
 /** How what is over leaves a memory ledger: all at once, by the rules that the real ones keep. */
-import { restOf, routeOf, shareOf } from "../../src/ledger/accounts.ts";
+import { gasOf, routeOf, shareOf } from "../../src/ledger/accounts.ts";
 import { requestOf } from "../../src/ledger/payment-row.ts";
 import { fateOf, type SweepStep, type Swept } from "../../src/ledger/sweep.ts";
 import { digestOf } from "../../src/ledger/tombstone.ts";
-import { entriesOfKept, isMovedBy, type MemoryBooks } from "./memory-books.ts";
+import { entriesOfKept, isCarriedBy, type MemoryBooks } from "./memory-books.ts";
 import type { KeptPayment, MemoryStore } from "./memory-store.ts";
 
 interface Ground {
@@ -56,7 +56,7 @@ function sweepSubmissions(store: MemoryStore, beforeMs: number): void {
   for (const [id, { state, signedMs }] of store.submissions) {
     if (state !== "CLOSED" || signedMs >= beforeMs || used.has(id)) continue;
     const submission = store.submissions.get(id);
-    if (submission !== undefined) store.closed.push(...restOf(submission));
+    if (submission !== undefined) store.closed.push(...gasOf(submission, []));
     store.submissions.delete(id);
   }
 }
@@ -65,7 +65,7 @@ function closePayment(store: MemoryStore, kept: KeptPayment): void {
   const { row } = kept;
   store.closed.push(...entriesOfKept(kept));
   const submission = store.submissions.get(row.submission ?? "");
-  if (submission === undefined || !isMovedBy(submission, row)) return;
+  if (submission === undefined || !isCarriedBy(submission, row)) return;
   const shared = shareOf(submission, routeOf(row));
   if (shared === undefined) return;
   store.closed.push(shared.entry);

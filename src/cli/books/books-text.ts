@@ -35,11 +35,14 @@ const COLUMNS = [
   "dollars",
 ] as const satisfies readonly (keyof BalanceLine)[];
 
+/** Groupings with a column of their own: one of the same name as another column says the same. */
+function headed(by: readonly Grouping[]): readonly Grouping[] {
+  return GROUPINGS.filter((each) => by.includes(each) && each !== "network" && each !== "asset");
+}
+
 /** RFC 4180. */
 export function toBalanceCsv({ by, lines }: BooksReport): string {
-  const groups = GROUPINGS.filter((each) => by.includes(each));
-  // A grouping of the same name as a column says the same.
-  const names = groups.filter((each) => each !== "network" && each !== "asset");
+  const names = headed(by);
   return toCsvLines([
     [...names, ...COLUMNS],
     ...lines.map((line) => [
@@ -50,9 +53,7 @@ export function toBalanceCsv({ by, lines }: BooksReport): string {
 }
 
 export function toBalance({ from, to, by, lines, unresolved }: BooksReport): string {
-  const groups = GROUPINGS.filter(
-    (each) => by.includes(each) && each !== "network" && each !== "asset",
-  );
+  const groups = headed(by);
   const head = [
     ...groups.map((each) => each.toUpperCase()),
     "ACCOUNT",

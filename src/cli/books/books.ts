@@ -5,7 +5,6 @@
 import { openBooks, type Books } from "../../admin/books.ts";
 import { Tokens } from "../../admin/payment-view.ts";
 import { trialBalance, type Grouping } from "../../admin/trial-balance.ts";
-import type { Config } from "../../config/config.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { messageOf } from "../../x402/result.ts";
 import { loadOrExplain } from "../load.ts";
@@ -34,7 +33,7 @@ export async function books(file: string, options: BooksOptions): Promise<number
     opened = await openBooks(config);
     const tokens = new Tokens(config);
     const lines = trialBalance(await opened.accounts({ from, to }), by, tokens);
-    const unresolved = await unresolvedIn(opened, config);
+    const unresolved = await unresolvedIn(opened, tokens);
     process.stdout.write(textOf({ from, to, by, lines, unresolved }, format));
     return 0;
   } catch (cause) {
@@ -50,8 +49,7 @@ function textOf(balance: BooksReport, format: BooksOptions["format"]): string {
   return format === "csv" ? toBalanceCsv(balance) : toBalance(balance);
 }
 
-async function unresolvedIn(opened: Books, config: Config): Promise<readonly UnresolvedSum[]> {
-  const tokens = new Tokens(config);
+async function unresolvedIn(opened: Books, tokens: Tokens): Promise<readonly UnresolvedSum[]> {
   const sums = new Map<
     string,
     { network: string; asset: string; payments: number; atomic: bigint }

@@ -2,9 +2,9 @@
 import {
   entriesOf,
   gasOf,
+  isMovedBy,
   readEntry,
   readPaid,
-  restOf,
   routeOf,
   shareOf,
   spanOf,
@@ -117,10 +117,6 @@ function routesIn({ carried }: PostgresColumns, submission: SubmissionRow): read
     .map(([, route]) => String(route));
 }
 
-function isMovedBy({ variants }: SubmissionRow, transaction: unknown): boolean {
-  return variants.some((each) => each.transaction === transaction);
-}
-
 function paidIn(columns: PostgresColumns): PaidPayment {
   const { paidMs, refundedMs } = columns;
   const times = {
@@ -153,7 +149,7 @@ export async function closePayment(session: Session, columns: PostgresColumns): 
 
 /** Of a submission that has just gone. */
 export function closeSubmission(session: Session, columns: PostgresColumns): Promise<void> {
-  return close(session, restOf(readSubmissionRow(columns)));
+  return close(session, gasOf(readSubmissionRow(columns), []));
 }
 
 async function close(session: Session, entries: readonly Entry[]): Promise<void> {

@@ -2,10 +2,10 @@
 import {
   entriesOf,
   gasOf,
+  isMovedBy,
   plus,
   readEntry,
   readPaid,
-  restOf,
   routeOf,
   shareOf,
   spanOf,
@@ -74,11 +74,7 @@ function routesOf(database: SqliteDatabase, submission: SubmissionRow): readonly
     `SELECT ${PAID_COLUMNS} FROM payments WHERE submission = ? AND ${IS_PAID} ORDER BY rowid`,
     [submission.id],
   );
-  return rows.filter((columns) => isMovedBy(submission, columns)).map(routeOf);
-}
-
-function isMovedBy({ variants }: SubmissionRow, { transaction }: Columns): boolean {
-  return variants.some((each) => each.transaction === transaction);
+  return rows.filter((columns) => isMovedBy(submission, columns.transaction)).map(routeOf);
 }
 
 function paidIn(columns: Columns): PaidPayment {
@@ -107,7 +103,7 @@ export function closePayment(database: SqliteDatabase, columns: Columns): void {
   const found = database.get(sql, [columns.submission ?? null]);
   if (found === undefined) return;
   const submission = readSubmissionRow(found);
-  if (!isMovedBy(submission, columns)) return;
+  if (!isMovedBy(submission, columns.transaction)) return;
   const shared = shareOf(submission, routeOf(columns));
   if (shared === undefined) return;
   close(database, [shared.entry]);
@@ -117,7 +113,7 @@ export function closePayment(database: SqliteDatabase, columns: Columns): void {
 
 /** Of a submission that has just gone. */
 export function closeSubmission(database: SqliteDatabase, submission: SubmissionRow): void {
-  close(database, restOf(submission));
+  close(database, gasOf(submission, []));
 }
 
 function close(database: SqliteDatabase, entries: readonly Entry[]): void {
