@@ -2,7 +2,7 @@
  * The ledger's entries as double-entry bookkeeping: each moves an amount from one account to another, so that the
  * debits of a unit are its credits. What was settled for other sellers is none of ours and is told apart.
  */
-import { formatAmount } from "../x402/amount.ts";
+import { ATTODOLLAR_DECIMALS, formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { NATIVE, type Entry, type EntryKind } from "../ledger/accounts.ts";
 import type { Tokens } from "./payment-view.ts";
@@ -58,9 +58,6 @@ const SIDES: Readonly<Record<EntryKind, readonly [debit: AccountName, credit: Ac
   gas: ["gas", "gas wallets"],
   others: ["settled for others", "settled for others"],
 };
-
-/** An attodollar is so many decimals behind a dollar. */
-const ATTODOLLAR_DECIMALS = 18;
 
 interface Sum {
   readonly line: Pick<BalanceLine, "group" | "account" | "network" | "asset">;

@@ -4,13 +4,12 @@
  */
 import type { Config } from "../config/config.ts";
 import type { Finding, WalletBalance } from "../mechanism/mechanism.ts";
-import { formatAmount } from "../x402/amount.ts";
+import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
 import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
 import { isSameToken } from "../x402/token.ts";
 
 type Cost = Pick<WalletBalance, "settlementAtomic" | "decimals">;
 
-const DOLLAR_DECIMALS = 18;
 /** Digits of a cost that are shown: it changes with every block. */
 const SHOWN_DIGITS = 3;
 
@@ -23,25 +22,21 @@ export function findLosses(
   const settings = config.facilitator.embedded.find((each) => each.network === network);
   const attodollars = settings?.nativePriceAttodollars ?? null;
   if (attodollars === null) return [];
-  const gasAttodollars = worthOf({ settlementAtomic, decimals }, attodollars);
+  const gasAttodollars = worthOf(settlementAtomic, decimals, attodollars);
   const { kind, nativeCurrency } = networkOf(network);
   const { symbol } = nativeCurrency;
   const what = kind === "evm" ? "gas" : "network fees";
   const cost =
-    `about $${roughly(gasAttodollars, DOLLAR_DECIMALS)} of ${what} ` +
-    `(${roughly(settlementAtomic, decimals)} ${symbol} at $${formatAmount(attodollars, DOLLAR_DECIMALS)})`;
+    `about $${roughly(gasAttodollars, ATTODOLLAR_DECIMALS)} of ${what} ` +
+    `(${roughly(settlementAtomic, decimals)} ${symbol} at $${formatAmount(attodollars, ATTODOLLAR_DECIMALS)})`;
   return [...routesByEarnings(config, network)]
     .filter(([earnedAttodollars]) => earnedAttodollars < gasAttodollars)
     .map(([earnedAttodollars, [first = "", ...others]]) => {
-      const earned = `$${formatAmount(earnedAttodollars, DOLLAR_DECIMALS)}`;
+      const earned = `$${formatAmount(earnedAttodollars, ATTODOLLAR_DECIMALS)}`;
       const more = others.length === 0 ? "" : ` (as do ${others.length} more)`;
       const message = `${first} earns ${earned}${more}, its settlement alone costs ${cost}`;
       return { level: "warning", message };
     });
-}
-
-function worthOf({ settlementAtomic, decimals }: Cost, attodollars: bigint): bigint {
-  return (settlementAtomic * attodollars) / 10n ** BigInt(decimals);
 }
 
 /** What others have to pay at least, so that it is settled for them: `allow.minAmount`, else about its gas. */
@@ -67,9 +62,12 @@ export class LeastAmounts {
     if (settings === undefined || token === undefined) return 1n;
     const cost = this.#costs.get(network);
     const native = settings.nativePriceAttodollars;
-    const gas = cost === undefined || native === null ? 0n : worthOf(cost, native);
+    const gas =
+      cost === undefined || native === null
+        ? 0n
+        : worthOf(cost.settlementAtomic, cost.decimals, native);
     const least = leastAttodollars ?? gas;
-    const atomic = (least * 10n ** BigInt(token.decimals)) / 10n ** BigInt(DOLLAR_DECIMALS);
+    const atomic = (least * 10n ** BigInt(token.decimals)) / 10n ** BigInt(ATTODOLLAR_DECIMALS);
     return atomic > 0n ? atomic : 1n;
   }
 }
@@ -86,7 +84,7 @@ function routesByEarnings(config: Config, network: NetworkName): ReadonlyMap<big
         each.network === network && isSameToken(network, each.asset.address, dollar.address),
     );
     if (offer === undefined) continue;
-    const attodollars = (offer.amountAtomic * 10n ** BigInt(DOLLAR_DECIMALS)) / unit;
+    const attodollars = (offer.amountAtomic * 10n ** BigInt(ATTODOLLAR_DECIMALS)) / unit;
     routes.set(attodollars, [...(routes.get(attodollars) ?? []), key]);
   }
   return routes;

@@ -2,6 +2,7 @@
  * The ledger as accounts: what each payment and each transaction of ours has moved, by day. What a sweep takes away is
  * added to totals first, so that the sums of a day are the same before and after.
  */
+import { worthOf } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { stateOf } from "./payment-row.ts";
 import type { PaymentState } from "./transition.ts";
@@ -185,14 +186,14 @@ function gasEntry(
     account: variants[0]?.account ?? "",
     count: 0,
     amount,
-    attodollars: priceAttodollars === null ? null : worthOf(network, amount, priceAttodollars),
+    attodollars: priceAttodollars === null ? null : nativeWorth(network, amount, priceAttodollars),
   };
 }
 
-function worthOf(network: string, amount: bigint, priceAttodollars: string): bigint | null {
+function nativeWorth(network: string, amount: bigint, priceAttodollars: string): bigint | null {
   const currency = findNetwork(network)?.nativeCurrency;
   if (currency === undefined) return null;
-  return (amount * BigInt(priceAttodollars)) / 10n ** BigInt(currency.decimals);
+  return worthOf(amount, currency.decimals, BigInt(priceAttodollars));
 }
 
 /** Sums of entries that differ in nothing but count and amounts. */

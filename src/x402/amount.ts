@@ -71,3 +71,11 @@ export function formatAmount(amount: bigint, decimals: number): string {
   const whole = digits.slice(0, split);
   return fraction === "" ? whole : `${whole}.${fraction}`;
 }
+
+/** An attodollar is so many decimals behind a dollar. */
+export const ATTODOLLAR_DECIMALS = 18;
+
+/** Attodollars, rounded down, of an amount in the smallest unit of what costs `price` attodollars for each whole one. */
+export function worthOf(atomic: bigint, decimals: number, price: bigint): bigint {
+  return (atomic * price) / 10n ** BigInt(decimals);
+}
