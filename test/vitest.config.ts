@@ -23,6 +23,7 @@ export default defineConfig({
     include: [
       "{unit,conformance,integration,fault,simulation,chaos,attack,browser,proxy,siege}/**/*.test.ts",
     ],
+    globalSetup: "support/bundled-gateway.ts",
     // For two cores: many tests wait for a chain, a process or a deadline.
     maxWorkers: 3,
     // A worker takes one file after another, and what they share is evaluated once: a third of the CPU of the units.

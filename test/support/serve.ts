@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { freePort } from "./free-port.ts";
 import { untilAnswer } from "./until-answer.ts";
 
-const MAIN = join(import.meta.dirname, "../../src/main.ts");
+/** The bundle of this tree that the suite makes, else the sources. */
+const MAIN = process.env["COINSLOT_MAIN"] ?? join(import.meta.dirname, "../../src/main.ts");
 /** How long a start or a probe may take, milliseconds. */
 const PATIENCE_MS = 15_000;
 
