@@ -4,6 +4,7 @@ import type { Books } from "../ledger/books.ts";
 import { openSqliteBooks } from "../ledger/sqlite/sqlite-books.ts";
 
 export type { Books, PaymentDetail, PaymentFilter, PaymentSummary } from "../ledger/books.ts";
+export type { Days, Entry } from "../ledger/accounts.ts";
 export type { UsedElsewhere } from "../ledger/used-elsewhere.ts";
 export type { PaymentState } from "../ledger/ledger.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Config, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
-import type { Follower, Mechanism, Observer, Probed } from "../mechanism/mechanism.ts";
+import type { TakenFees, Follower, Mechanism, Observer, Probed } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isEvmAddress } from "../x402/address.ts";
@@ -55,13 +55,13 @@ export function createMechanisms(
   );
 }
 
-/** What others settle, and we can look at. */
+/** What can be looked at without a key. */
 export function createObservers(
-  { facilitator }: Pick<Config, "facilitator">,
+  networks: readonly ObservedNetwork[],
   at: Surroundings,
-): Promise<readonly (Observer & Follower & Probed)[]> {
+): Promise<readonly (Observer & Follower & Probed & TakenFees)[]> {
   return Promise.all(
-    facilitator.observed.map(async (settings) => {
+    networks.map(async (settings) => {
       if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
       const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
       return createSolanaObserver(solanaChain(settings, at));

@@ -61,7 +61,7 @@ export async function openFacilitation(
   const onDoubt = (network: NetworkName): void => gate.doubt(network);
   const mechanisms = await createMechanisms(config, { ...ground, onDoubt });
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
-  const observed = await createObservers(config, { ...ground, onDoubt });
+  const observed = await createObservers(config.facilitator.observed, { ...ground, onDoubt });
   for (const observer of observed) closing.defer(() => observer.close());
   const gate = new NetworkGate([...mechanisms, ...observed], telemetry, time);
   closing.defer(() => gate.close());

@@ -71,6 +71,8 @@ export interface SubmissionCost {
   readonly moved: number;
   /** What a whole unit of that currency was worth then, attodollars in decimal digits; null: nobody said. */
   readonly priceAttodollars: string | null;
+  /** The shares of payments that were swept have left it. */
+  readonly isPart?: true;
 }
 
 /** A submission, as far as it has cost something. */
@@ -167,7 +169,12 @@ export function shareOf(
   if (cost === null || cost.moved < 1) return undefined;
   const fee = BigInt(cost.feeAtomic);
   const share = fee / BigInt(cost.moved);
-  const left = { ...cost, feeAtomic: String(fee - share), moved: cost.moved - 1 };
+  const left: SubmissionCost = {
+    ...cost,
+    feeAtomic: String(fee - share),
+    moved: cost.moved - 1,
+    isPart: true,
+  };
   return { entry: gasEntry(submission, cost, route, share), left };
 }
 

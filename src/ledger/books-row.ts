@@ -1,17 +1,50 @@
 /** Lines of the books, as a database driver returns them: columns bear the names of what they hold. */
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   SOLD_STATES,
+  type GasEvidence,
+  type PaidEvidence,
   type PaymentDetail,
   type PaymentEvent,
   type PaymentSummary,
   type SaleRecord,
 } from "./books.ts";
 import { waitingOf } from "./payment-judgement.ts";
-import { readPaymentRow, stateOf } from "./payment-row.ts";
+import { readPaymentRow, requestIn, stateOf } from "./payment-row.ts";
 import type { SubmissionRow } from "./submission-row.ts";
 
 type Columns = Readonly<Record<string, unknown>>;
+
+/** Reads a paid payment as a database driver returns it, whose columns bear the names of {@link PaidEvidence}. */
+export function readPaidEvidence(columns: Readonly<Record<string, unknown>>): PaidEvidence {
+  const { key, network, asset, amount, payTo, transaction, request } = columns;
+  return {
+    kind: "payment",
+    key: String(key) as PaymentKey,
+    network: String(network),
+    asset: String(asset),
+    amount: String(amount),
+    payTo: String(payTo),
+    transaction: String(transaction),
+    request: readableRequest(String(request)),
+  };
+}
+
+function readableRequest(text: string): FacilitatorRequest | null {
+  try {
+    return requestIn(text);
+  } catch {
+    return null;
+  }
+}
+
+export function gasEvidence({ network, variants, cost }: SubmissionRow): readonly GasEvidence[] {
+  if (cost === null) return [];
+  const transactions = variants.map(({ transaction }) => transaction);
+  const { feeAtomic, isPart = false } = cost;
+  return [{ kind: "gas", network, transactions, feeAtomic, isPart }];
+}
 
 /** Needs no readable request, so that an operator sees the payments that have none. */
 export function readSummary(columns: Columns): PaymentSummary {

@@ -1,5 +1,6 @@
 /** What the ledger tells an operator. Reads only, and never in the way of a payment. */
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Days, Entry } from "./accounts.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
@@ -127,6 +128,35 @@ export interface PaymentCounts {
   readonly offered: number;
 }
 
+/** What the books say of one thing that its chain can confirm. */
+export type Evidence = PaidEvidence | GasEvidence;
+
+/** A payment that was paid on the days that are asked for, held ones as well. */
+export interface PaidEvidence {
+  readonly kind: "payment";
+  readonly key: PaymentKey;
+  readonly network: string;
+  readonly asset: string;
+  /** Decimal digits, atomic units. */
+  readonly amount: string;
+  readonly payTo: string;
+  readonly transaction: string;
+  /** Null for one that cannot be read any more. */
+  readonly request: FacilitatorRequest | null;
+}
+
+/** What a submission that was signed on those days has cost. */
+export interface GasEvidence {
+  readonly kind: "gas";
+  readonly network: string;
+  /** All that were signed for its account nonce: one of them is in a block. */
+  readonly transactions: readonly string[];
+  /** Decimal digits, in the smallest unit of the network's own currency. */
+  readonly feeAtomic: string;
+  /** The shares of payments that were swept are not in it. */
+  readonly isPart: boolean;
+}
+
 export interface Books {
   list(filter: PaymentFilter): Promise<readonly PaymentSummary[]>;
   /**
@@ -146,6 +176,8 @@ export interface Books {
    * moment; the longer a ledger keeps its payments, the longer it takes.
    */
   accounts(days: Days): Promise<readonly Entry[]>;
+  /** What of the {@link accounts} of those days is still there one by one, page by page, the oldest first. */
+  evidence(days: Days): AsyncIterable<readonly Evidence[]>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

@@ -95,12 +95,13 @@ export function readSubmissionRow(columns: Readonly<Record<string, unknown>>): S
 
 /** As a store keeps it: JSON. */
 function readCost(json: string): SubmissionCost {
-  const { feeAtomic, priorityAtomic, moved, priceAttodollars } = Object(JSON.parse(json));
+  const { feeAtomic, priorityAtomic, moved, priceAttodollars, isPart } = Object(JSON.parse(json));
   const isPrice = priceAttodollars === null || isAmount(priceAttodollars);
   if (!isAmount(feeAtomic) || !isAmount(priorityAtomic) || typeof moved !== "number" || !isPrice) {
     throw unreadable("cost");
   }
-  return { feeAtomic, priorityAtomic, moved, priceAttodollars };
+  const cost = { feeAtomic, priorityAtomic, moved, priceAttodollars };
+  return isPart === true ? { ...cost, isPart } : cost;
 }
 
 function isAmount(value: unknown): value is string {

@@ -291,6 +291,15 @@ export interface Observer<Authorization = unknown> {
   close(): Promise<void>;
 }
 
+/** What a chain tells of transactions that are over. */
+export interface TakenFees {
+  /**
+   * What the network has taken for a transaction, in the smallest unit of its own currency; undefined where it is in no
+   * block that the node knows of, or the node does not say. Throws {@link ChainError}.
+   */
+  feeOf(transaction: TransactionId, signal: AbortSignal): Promise<bigint | undefined>;
+}
+
 /** A text, and who says that he has signed it. */
 export interface SignedText {
   readonly address: string;

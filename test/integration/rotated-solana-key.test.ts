@@ -83,5 +83,12 @@ test(
     expect(settled).toMatch(/^settled {5}in /);
     expect(count).toBe("1 resolved, 0 left");
     expect(await stage.moved()).toEqual(sales(1n));
+
+    // What is told of it is what the cluster tells.
+    const books = await runCoinslot(["books", site.file, "--verify"], NEXT_ENV);
+    expect(books).toMatchObject({
+      code: 0,
+      stderr: "held against the chains: 1 payments and the cost of 1 transactions are as told\n",
+    });
   },
 );

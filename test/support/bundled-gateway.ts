@@ -3,24 +3,30 @@
  * sources takes twice the CPU, and there are hundreds.
  */
 import { execFileSync } from "node:child_process";
-import { globSync, statSync } from "node:fs";
+import { existsSync, globSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
-const FOLDER = join(ROOT, "test/node_modules/.bundle");
+const FOLDER = join(ROOT, "test/node_modules/.bundles");
+/** Bundles of other sources that nobody uses any more, milliseconds. */
+const OLD_MS = 3_600_000;
 
 /** Vitest calls this before it starts a worker; what it sets is inherited. */
 export default function bundledGateway(): void {
-  const main = join(FOLDER, "main.js");
-  const newest = Math.max(...SOURCES.map((file) => statSync(file).mtimeMs));
-  const made = statSync(main, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  if (made <= newest) {
-    const words = ["--config", "bundle/rolldown.config.ts", "--dir", FOLDER];
+  const found = globSync(["src/**/*", "bundle/*", "package-lock.json"], { cwd: ROOT });
+  const newestMs = Math.max(...found.map((file) => statSync(join(ROOT, file)).mtimeMs));
+  // Another run may be using that of other sources, or be making the same one.
+  const folder = join(FOLDER, `${found.length}-${newestMs}`);
+  if (!existsSync(folder)) {
+    for (const name of existsSync(FOLDER) ? readdirSync(FOLDER) : []) {
+      const old = join(FOLDER, name);
+      if (statSync(old).mtimeMs < Date.now() - OLD_MS) rmSync(old, { recursive: true });
+    }
+    const made = `${folder}-${process.pid}`;
+    const words = ["--config", "bundle/rolldown.config.ts", "--dir", made];
     execFileSync(join(ROOT, "node_modules/.bin/rolldown"), words, { cwd: ROOT, stdio: "pipe" });
+    if (existsSync(folder)) rmSync(made, { recursive: true });
+    else renameSync(made, folder);
   }
-  process.env["COINSLOT_MAIN"] = main;
+  process.env["COINSLOT_MAIN"] = join(folder, "main.js");
 }
-
-const SOURCES = globSync(["src/**/*", "bundle/*", "package-lock.json"], { cwd: ROOT }).map((file) =>
-  join(ROOT, file),
-);

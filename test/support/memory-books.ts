@@ -4,15 +4,18 @@ import {
   gasOf,
   isMovedBy,
   routeOf,
+  spanOf,
   timesOf,
   Totals,
   type Days,
   type Entry,
 } from "../../src/ledger/accounts.ts";
+import { gasEvidence } from "../../src/ledger/books-row.ts";
 import { SOLD_STATES } from "../../src/ledger/books.ts";
 import type {
   Books,
   EndedPage,
+  Evidence,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -119,6 +122,24 @@ export class MemoryBooks implements Books {
       );
     }
     return totals.list();
+  }
+
+  async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {
+    const { fromMs, endMs } = spanOf(days);
+    const isWithin = (ms: number): boolean => ms >= fromMs && ms < endMs;
+    yield [...this.#store.payments].flatMap(([key, { row, events }]) => {
+      const transaction = row.settledTransaction ?? row.heldTransaction;
+      const { paidMs } = timesOf(row.state, events);
+      if (transaction === null || !isWithin(paidMs)) return [];
+      const request = requestOf(row);
+      const { asset, payTo } = request.paymentRequirements;
+      const { network } = row;
+      const told = { key, network, asset, amount: amountOf(request), payTo, transaction, request };
+      return [{ kind: "payment" as const, ...told }];
+    });
+    yield [...this.#store.submissions.values()]
+      .filter(({ signedMs }) => isWithin(signedMs))
+      .flatMap(gasEvidence);
   }
 
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {

@@ -1,5 +1,7 @@
 /** A trial balance as text: a table for people, CSV for programs. */
 import { GROUPINGS, type BalanceLine, type Grouping } from "../../admin/trial-balance.ts";
+import { printable } from "../../config/config.ts";
+import type { BooksCheck, BooksFinding } from "../../diagnosis/books-check.ts";
 import { toColumns, toCsvLines } from "../payments/payment-text.ts";
 
 /** Payments of which it is not known whether they are paid: in no account until it is. */
@@ -12,6 +14,12 @@ export interface UnresolvedSum {
   readonly amount: string | null;
 }
 
+/** What `--verify` has found. */
+export interface Verification extends BooksCheck {
+  /** Payments in the sums that are no more there to be held against their chain. */
+  readonly swept: number;
+}
+
 export interface BooksReport {
   readonly from: string;
   readonly to: string;
@@ -19,6 +27,7 @@ export interface BooksReport {
   readonly lines: readonly BalanceLine[];
   /** As of now, whatever the days. */
   readonly unresolved: readonly UnresolvedSum[];
+  readonly verification?: Verification;
 }
 
 /** The columns of the CSV form behind what is grouped by, in their order; new ones are added at the end. */
@@ -76,6 +85,25 @@ export function toBalance({ from, to, by, lines, unresolved }: BooksReport): str
   const body =
     lines.length === 0 ? "nothing was paid on those days\n" : toColumns([head, ...rows], false);
   return title + body + sumsOf(lines) + unresolved.map(pending).join("");
+}
+
+/** For people, beside the sums. */
+export function toFindings({
+  payments,
+  transactions,
+  swept,
+  differences,
+  unchecked,
+}: Verification): string {
+  const told = (title: string) => (finding: BooksFinding) =>
+    printable(`${title}: ${finding.kind} ${finding.name} on ${finding.network}: ${finding.detail}`);
+  const lines = [
+    `held against the chains: ${payments} payments and the cost of ${transactions} transactions are as told`,
+    ...(swept > 0 ? [`swept, and in the sums alone: ${swept} payments`] : []),
+    ...differences.map(told("DIFFERS")),
+    ...unchecked.map(told("not checked")),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 /** Of each unit what was debited is what was credited. */

@@ -2,13 +2,23 @@
  * `coinslot books FILE`: what was sold, paid back and burnt as gas, as a trial balance, read from the ledger beside a
  * running gateway or without one. Changes nothing.
  */
-import { openBooks, type Books } from "../../admin/books.ts";
+import { openBooks, type Books, type Days, type Entry } from "../../admin/books.ts";
 import { Tokens } from "../../admin/payment-view.ts";
 import { trialBalance, type Grouping } from "../../admin/trial-balance.ts";
+import type { Config } from "../../config/config.ts";
+import { checkBooks } from "../../diagnosis/books-check.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { messageOf } from "../../x402/result.ts";
 import { loadOrExplain } from "../load.ts";
-import { toBalance, toBalanceCsv, type BooksReport, type UnresolvedSum } from "./books-text.ts";
+import { ProgressLine } from "../terminal.ts";
+import {
+  toBalance,
+  toBalanceCsv,
+  toFindings,
+  type BooksReport,
+  type UnresolvedSum,
+  type Verification,
+} from "./books-text.ts";
 import { toJson } from "../payments/payment-text.ts";
 
 export interface BooksOptions {
@@ -17,31 +27,66 @@ export interface BooksOptions {
   readonly to?: string;
   readonly by: readonly Grouping[];
   readonly format: "table" | "csv" | "json";
+  /** Holds them against the chains. */
+  readonly verify?: boolean;
 }
 
 /** Unresolved payments that are read at once. */
 const PAGE = 1_000;
 
-/** Resolves with the exit code: 1 where the file is refused or the store closed. */
+/** Resolves with the exit code: 1 where the file is refused, the store closed, or something not as its chain has it. */
 export async function books(file: string, options: BooksOptions): Promise<number> {
   const config = await loadOrExplain(file, {});
   if (config === undefined) return 1;
   const today = new Date().toISOString().slice(0, 10);
-  const { from = `${today.slice(0, 7)}-01`, to = today, by, format } = options;
+  const { from = `${today.slice(0, 7)}-01`, to = today, by, format, verify } = options;
   let opened: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {
     opened = await openBooks(config);
     const tokens = new Tokens(config);
-    const lines = trialBalance(await opened.accounts({ from, to }), by, tokens);
+    const entries = await opened.accounts({ from, to });
+    const lines = trialBalance(entries, by, tokens);
     const unresolved = await unresolvedIn(opened, tokens);
-    process.stdout.write(textOf({ from, to, by, lines, unresolved }, format));
-    return 0;
+    const balance = { from, to, by, lines, unresolved };
+    if (verify !== true) {
+      process.stdout.write(textOf(balance, format));
+      return 0;
+    }
+    const verification = await verified(config, opened, { from, to }, paymentsIn(entries));
+    process.stdout.write(textOf({ ...balance, verification }, format));
+    if (format !== "json") process.stderr.write(toFindings(verification));
+    return verification.differences.length + verification.unchecked.length === 0 ? 0 : 1;
   } catch (cause) {
     process.stderr.write(`coinslot books: ${messageOf(cause)}\n`);
     return 1;
   } finally {
     await opened?.close();
   }
+}
+
+/** Of the payments in the sums those that are still there, and all that transactions of ours have cost. */
+async function verified(
+  config: Config,
+  opened: Books,
+  days: Days,
+  payments: number,
+): Promise<Verification> {
+  const line = new ProgressLine();
+  try {
+    const evidence = opened.evidence(days);
+    const told = (count: number): void => line.show(`held against the chains: ${count}`);
+    const check = await checkBooks(config, evidence, told);
+    const found = [...check.differences, ...check.unchecked];
+    const there = check.payments + found.filter(({ kind }) => kind === "payment").length;
+    return { ...check, swept: Math.max(0, payments - there) };
+  } finally {
+    line.clear();
+  }
+}
+
+function paymentsIn(entries: readonly Entry[]): number {
+  const paid = entries.filter(({ kind }) => kind !== "refund" && kind !== "gas");
+  return paid.reduce((sum, { count }) => sum + count, 0);
 }
 
 function textOf(balance: BooksReport, format: BooksOptions["format"]): string {

@@ -11,7 +11,10 @@ noted the other way round; gas is debited at what it cost in the network's own c
 nativePrice was set when it was burnt. A sale counts on the day on which it was paid, gas on the day on which its
 transaction was signed. What was swept from the ledger (store.keep) stays in the sums.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage.`;
+--verify asks the configured RPC endpoints for the logs of each payment's transaction and for what each transaction of
+ours has cost; a node that has forgotten a transaction leaves it unchecked.
+
+Exit codes: 0 done, 1 failed, or something is not as its chain has it or could not be checked, 2 wrong usage.`;
 
 interface Options extends BooksOptions {
   readonly json?: boolean;
@@ -34,6 +37,7 @@ export function addBooks(program: Command, done: (code: number) => void): void {
         .choices(["table", "csv", "json"])
         .default("table"),
     )
+    .option("--verify", "hold each payment and each cost against its chain, and list what differs")
     .option("--json", "as --format json")
     .addHelpText("after", HELP)
     .action(async (file: string, { json, ...options }: Options, command: Command) => {

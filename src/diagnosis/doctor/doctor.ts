@@ -4,10 +4,7 @@
  * backend it asks some of what is priced (`alias-checks.ts`).
  */
 import type { Config } from "../../config/config.ts";
-import { createLogger } from "../../telemetry/logger.ts";
-import { Metrics } from "../../telemetry/metrics.ts";
-import { systemTime } from "../../time/time.ts";
-import type { Surroundings } from "../../app/chains.ts";
+import { quietly } from "../quiet.ts";
 import { aliasChecks } from "./alias-checks.ts";
 import { listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
@@ -42,13 +39,7 @@ export type Report = readonly {
 
 /** Never rejects: what cannot be looked at is a finding. */
 export async function examine(config: Config, options: ExamineOptions): Promise<Report> {
-  const at: Surroundings = {
-    telemetry: {
-      logger: createLogger({ level: "silent", format: "json" }),
-      metrics: new Metrics("none"),
-    },
-    time: systemTime,
-  };
+  const at = quietly();
   const checks = [
     ...networkChecks(config, at),
     ...facilitatorChecks(config, at),

@@ -13,6 +13,8 @@ import {
   type Entry,
   type PaidPayment,
 } from "../accounts.ts";
+import { gasEvidence, readPaidEvidence } from "../books-row.ts";
+import type { Evidence } from "../books.ts";
 import { readSubmissionRow, type SubmissionRow } from "../submission-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 
@@ -23,7 +25,7 @@ const PAGE = 1_000;
 const PAID = `p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.state AS "state", p.binding AS "binding",
   p.route AS "route", p.network AS "network", p.asset AS "asset", p.amount_atomic AS "amount",
   p.pay_to AS "payTo", p.submission AS "submission",
-  coalesce(p.settled_transaction, p.held_transaction) AS "transaction",
+  coalesce(p.settled_transaction, p.held_transaction) AS "transaction", p.request AS "request",
   coalesce((SELECT min(e.at_ms) FROM coinslot.payment_events AS e WHERE e.payment_key = p.payment_key
     AND (e.state IN ('SETTLED', 'DELIVERING', 'DELIVERED') OR e.note LIKE 'held: %')), p.updated_ms) AS "paidMs",
   CASE WHEN p.state = 'FAILED' THEN coalesce((SELECT min(e.at_ms) FROM coinslot.payment_events AS e
@@ -88,26 +90,64 @@ const CLOSE: Statement = {
 /** At one moment where the session's transaction sees one. */
 export async function readAccounts(session: Session, days: Days): Promise<readonly Entry[]> {
   const totals = new Totals(days);
-  const { fromMs, endMs } = spanOf(days);
   totals.add((await session.query(CLOSED, [days.from, days.to])).map(readEntry));
-  for (let behind: readonly unknown[] = [-1, 0]; ;) {
-    const rows = await session.query(PAYMENTS, [...behind, endMs, fromMs]);
+  for await (const rows of paidPages(session, days)) {
     for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
-    const last = rows.at(-1);
-    if (last === undefined) break;
-    behind = [last.ms, last.id];
   }
-  for (let behind: unknown = ""; ;) {
-    const rows = await session.query(SUBMISSIONS, [behind, fromMs, endMs]);
+  for await (const rows of costlyPages(session, days)) {
     for (const columns of rows) {
       const submission = readSubmissionRow(columns);
       totals.add(gasOf(submission, routesIn(columns, submission)));
     }
-    const last = rows.at(-1);
-    if (last === undefined) break;
-    behind = last.id;
   }
   return totals.list();
+}
+
+/** Page by page: what happens between two pages may be seen or not. */
+export async function* readEvidence(
+  session: Session,
+  days: Days,
+): AsyncGenerator<readonly Evidence[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for await (const rows of paidPages(session, days)) {
+    yield rows.flatMap((columns) => {
+      const { paidMs } = paidIn(columns);
+      return paidMs >= fromMs && paidMs < endMs ? [readPaidEvidence(columns)] : [];
+    });
+  }
+  for await (const rows of costlyPages(session, days)) {
+    yield rows.flatMap((columns) => gasEvidence(readSubmissionRow(columns)));
+  }
+}
+
+/** Payments that may have been paid, or paid back, on those days. */
+async function* paidPages(
+  session: Session,
+  days: Days,
+): AsyncGenerator<readonly PostgresColumns[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for (let behind: readonly unknown[] = [-1, 0]; ;) {
+    const rows = await session.query(PAYMENTS, [...behind, endMs, fromMs]);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    behind = [last.ms, last.id];
+  }
+}
+
+/** Signed on those days. */
+async function* costlyPages(
+  session: Session,
+  days: Days,
+): AsyncGenerator<readonly PostgresColumns[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for (let behind: unknown = ""; ;) {
+    const rows = await session.query(SUBMISSIONS, [behind, fromMs, endMs]);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    behind = last.id;
+  }
 }
 
 function routesIn({ carried }: PostgresColumns, submission: SubmissionRow): readonly string[] {

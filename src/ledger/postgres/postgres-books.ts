@@ -3,6 +3,7 @@ import { SOLD_STATES } from "../books.ts";
 import type {
   Books,
   EndedPage,
+  Evidence,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -13,7 +14,7 @@ import type {
 import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.ts";
 import type { Days, Entry } from "../accounts.ts";
 import { requestOf, type PaymentRow } from "../payment-row.ts";
-import { readAccounts } from "./postgres-accounts.ts";
+import { readAccounts, readEvidence } from "./postgres-accounts.ts";
 import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
@@ -175,6 +176,10 @@ export class PostgresBooks implements Books {
     return readAccounts(this.#database, days);
   }
 
+  evidence(days: Days): AsyncGenerator<readonly Evidence[]> {
+    return readEvidence(this.#database, days);
+  }
+
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
     return (await this.#database.query(USED_ELSEWHERE, [limit])).map(readUsedElsewhere);
   }
@@ -221,6 +226,7 @@ export async function openPostgresBooks({
         await session.query(ONE_MOMENT, []);
         return new PostgresBooks(session).accounts(days);
       }),
+    evidence: (days) => books.evidence(days),
     usedElsewhere: (limit) => books.usedElsewhere(limit),
     close,
   };

@@ -15,8 +15,8 @@ import {
   type Entry,
   type PaidPayment,
 } from "../accounts.ts";
-import type { PaymentEvent } from "../books.ts";
-import { readEvent } from "../books-row.ts";
+import type { Evidence, PaymentEvent } from "../books.ts";
+import { gasEvidence, readEvent, readPaidEvidence } from "../books-row.ts";
 import { stateOf } from "../payment-row.ts";
 import { readSubmissionRow, type SubmissionRow } from "../submission-row.ts";
 import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
@@ -33,39 +33,70 @@ const SUBMISSION = `id, network, state, variants, signed_ms AS "signedMs", cost`
 /** All at one moment: nothing else is done meanwhile by this process. */
 export function readAccounts(database: SqliteDatabase, days: Days): readonly Entry[] {
   const totals = new Totals(days);
-  const { fromMs, endMs } = spanOf(days);
   return database.snapshot(() => {
     const closed = "SELECT * FROM closed_entries WHERE day BETWEEN ? AND ?";
     totals.add(database.all(closed, [days.from, days.to]).map(readEntry));
-    for (let behind = [-1, 0]; ;) {
-      const rows = database.all(
-        `SELECT ${PAID_COLUMNS} FROM payments INDEXED BY payments_by_time
-         WHERE (created_ms, rowid) > (?, ?) AND created_ms < ? AND updated_ms >= ? AND ${IS_PAID}
-         ORDER BY created_ms, rowid LIMIT ${PAGE}`,
-        [...behind, endMs, fromMs],
-      );
+    for (const rows of paidPages(database, days)) {
       for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
-      const last = rows.at(-1);
-      if (last === undefined) break;
-      behind = [Number(last.ms), Number(last.id)];
     }
-    for (let behind = 0; ;) {
-      const rows = database.all(
-        `SELECT ${SUBMISSION}, rowid AS "place" FROM submissions
-         WHERE rowid > ? AND cost IS NOT NULL AND signed_ms >= ? AND signed_ms < ?
-         ORDER BY rowid LIMIT ${PAGE}`,
-        [behind, fromMs, endMs],
-      );
-      for (const columns of rows) {
-        const submission = readSubmissionRow(columns);
-        totals.add(gasOf(submission, routesOf(database, submission)));
-      }
-      const last = rows.at(-1);
-      if (last === undefined) break;
-      behind = Number(last.place);
+    for (const submissions of costlyPages(database, days)) {
+      for (const each of submissions) totals.add(gasOf(each, routesOf(database, each)));
     }
     return totals.list();
   });
+}
+
+/** Page by page: what happens between two pages may be seen or not. */
+export function* readEvidence(
+  database: SqliteDatabase,
+  days: Days,
+): Generator<readonly Evidence[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for (const rows of paidPages(database, days, ", request")) {
+    yield rows.flatMap((columns) => {
+      const { paidMs } = paidIn(columns);
+      return paidMs >= fromMs && paidMs < endMs ? [readPaidEvidence(columns)] : [];
+    });
+  }
+  for (const submissions of costlyPages(database, days)) yield submissions.flatMap(gasEvidence);
+}
+
+/** Payments that may have been paid, or paid back, on those days. */
+function* paidPages(
+  database: SqliteDatabase,
+  days: Days,
+  more = "",
+): Generator<readonly Columns[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for (let behind = [-1, 0]; ;) {
+    const rows = database.all(
+      `SELECT ${PAID_COLUMNS}${more} FROM payments INDEXED BY payments_by_time
+       WHERE (created_ms, rowid) > (?, ?) AND created_ms < ? AND updated_ms >= ? AND ${IS_PAID}
+       ORDER BY created_ms, rowid LIMIT ${PAGE}`,
+      [...behind, endMs, fromMs],
+    );
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    behind = [Number(last.ms), Number(last.id)];
+  }
+}
+
+/** Signed on those days. */
+function* costlyPages(database: SqliteDatabase, days: Days): Generator<readonly SubmissionRow[]> {
+  const { fromMs, endMs } = spanOf(days);
+  for (let behind = 0; ;) {
+    const rows = database.all(
+      `SELECT ${SUBMISSION}, rowid AS "place" FROM submissions
+       WHERE rowid > ? AND cost IS NOT NULL AND signed_ms >= ? AND signed_ms < ?
+       ORDER BY rowid LIMIT ${PAGE}`,
+      [behind, fromMs, endMs],
+    );
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows.map(readSubmissionRow);
+    behind = Number(last.place);
+  }
 }
 
 /** Of the payments that it moved and that are still there. */

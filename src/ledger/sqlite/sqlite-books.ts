@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type {
   Books,
   EndedPage,
+  Evidence,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -13,7 +14,7 @@ import type {
 import { readSale, readSummary, shownSubmission } from "../books-row.ts";
 import { LedgerUnavailable } from "../ledger.ts";
 import type { Days, Entry } from "../accounts.ts";
-import { readAccounts, readHistory } from "./sqlite-accounts.ts";
+import { readAccounts, readEvidence, readHistory } from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
@@ -149,6 +150,11 @@ export class SqliteBooks implements Books {
   async accounts(days: Days): Promise<readonly Entry[]> {
     this.#storeNow();
     return readAccounts(this.#database, days);
+  }
+
+  async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {
+    this.#storeNow();
+    yield* readEvidence(this.#database, days);
   }
 
   async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {

@@ -33,7 +33,13 @@ import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { readHasCode } from "./batch.ts";
 import { feesIn } from "./drafting.ts";
-import { paidByAnother, paidByOurs, readReceipt, type TransactionReceipt } from "./receipt.ts";
+import {
+  paidByAnother,
+  paidByOurs,
+  readReceipt,
+  takenFor,
+  type TransactionReceipt,
+} from "./receipt.ts";
 import { areUsed, findUse, readBlock, readHead, type Block } from "./usage.ts";
 
 /** How far the chain must be past `validBefore` before an unused authorization counts as expired, seconds. */
@@ -357,15 +363,14 @@ function reasonOf(succeeded: boolean, count: number): string {
     : "the token refused the transfer, one of several in its transaction";
 }
 
-function feeOf(
-  { gasUsed, gasPrice, postingFee }: TransactionReceipt,
-  { raw }: SignedTransaction,
-): NetworkFee | undefined {
-  if (gasPrice === undefined) return undefined;
+function feeOf(receipt: TransactionReceipt, { raw }: SignedTransaction): NetworkFee | undefined {
+  const { gasUsed, gasPrice } = receipt;
+  const atomic = takenFor(receipt);
+  if (gasPrice === undefined || atomic === undefined) return undefined;
   const bid = feesIn(raw);
   const tip = bid?.kind === "eip1559" ? bid.maxPriorityFeePerGas : 0n;
   return {
-    atomic: gasUsed * gasPrice + postingFee,
+    atomic,
     priorityAtomic: gasUsed * (tip < gasPrice ? tip : gasPrice),
   };
 }

@@ -8,6 +8,7 @@ import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type {
   AccountRules,
   Confirmation,
+  TakenFees,
   Follower,
   Look,
   Finding,
@@ -33,7 +34,7 @@ import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
 import { openEndpoints, type EvmEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
-import { readReceipt } from "./receipt.ts";
+import { readReceipt, takenFor } from "./receipt.ts";
 import { askCode, MAX_CODE_CALLS, MAX_CODE_WAITING } from "./signed-text.ts";
 import { readStanding } from "./usage.ts";
 
@@ -48,7 +49,7 @@ export interface EvmObserverOptions extends EvmEndpointsOptions {
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createEvmObserver(
   options: EvmObserverOptions,
-): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> & Probed {
+): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> & Probed & TakenFees {
   return new EvmObserver(options, openEndpoints(options));
 }
 
@@ -124,6 +125,13 @@ export class EvmObserver
       async (rpc) => (await readReceipt(rpc, transaction, signal))?.sender,
       signal,
     );
+  }
+
+  feeOf(transaction: string, signal: AbortSignal): Promise<bigint | undefined> {
+    return this.endpoints.run(async (rpc) => {
+      const receipt = await readReceipt(rpc, transaction, signal);
+      return receipt === null ? undefined : takenFor(receipt);
+    }, signal);
   }
 
   hasCodeSigned(text: SignedText, signal: AbortSignal, asker: string): Promise<boolean> {

@@ -60,6 +60,15 @@ export async function readReceipt(
   return { succeeded: status === 1n, blockNumber, sender, ...costs, logs };
 }
 
+/** What the network took of its sender, wei; undefined where the node does not say. */
+export function takenFor({
+  gasUsed,
+  gasPrice,
+  postingFee,
+}: TransactionReceipt): bigint | undefined {
+  return gasPrice === undefined ? undefined : gasUsed * gasPrice + postingFee;
+}
+
 function parseLogs(value: unknown): readonly Log[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const logs: Log[] = [];

@@ -80,18 +80,52 @@ export async function fetchTransaction(
   version: TransactionVersion,
   signal: AbortSignal,
 ): Promise<Fetched | "missing" | undefined> {
+  try {
+    const answer = await getTransaction(rpc, name, version, signal);
+    return answer === null ? "missing" : readFetched(answer, rpc);
+  } catch (error) {
+    if (isOtherVersion(error)) return undefined;
+    throw error;
+  }
+}
+
+function isOtherVersion(error: unknown): boolean {
+  return error instanceof RpcRefusal && error.rpcCode === OTHER_VERSION;
+}
+
+/**
+ * What a transaction of ours cost its fee payer, lamports; undefined where the node does not have it.
+ * @throws {ChainError} when the node cannot be asked
+ */
+export async function fetchFee(
+  rpc: Rpc,
+  name: string,
+  signal: AbortSignal,
+): Promise<bigint | undefined> {
+  // A node may refuse a version that it does not know.
+  const answer = await getTransaction(rpc, name, 0, signal).catch((error: unknown) => {
+    if (!isOtherVersion(error)) throw error;
+    return getTransaction(rpc, name, 1, signal);
+  });
+  if (answer === null) return undefined;
+  const { meta } = isRecord(answer) ? answer : {};
+  const fee = isRecord(meta) ? meta["fee"] : undefined;
+  if (typeof fee !== "number" || !Number.isSafeInteger(fee)) throw malformed("getTransaction", rpc);
+  return BigInt(fee);
+}
+
+function getTransaction(
+  rpc: Rpc,
+  name: string,
+  version: TransactionVersion,
+  signal: AbortSignal,
+): Promise<unknown> {
   const options = {
     encoding: "base64",
     commitment: "confirmed",
     maxSupportedTransactionVersion: newestVersion(version),
   };
-  try {
-    const answer = await rpc.call("getTransaction", [name, options], signal);
-    return answer === null ? "missing" : readFetched(answer, rpc);
-  } catch (error) {
-    if (error instanceof RpcRefusal && error.rpcCode === OTHER_VERSION) return undefined;
-    throw error;
-  }
+  return rpc.call("getTransaction", [name, options], signal);
 }
 
 /** The newest version that is asked for: a node may refuse one that it does not know. */

@@ -9,6 +9,7 @@ import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts
 import type {
   AccountRules,
   Confirmation,
+  TakenFees,
   Follower,
   Look,
   Finding,
@@ -26,6 +27,7 @@ import type { BlockhashHint } from "../../x402/version-2.ts";
 import { SolanaDrafts } from "./drafts.ts";
 import { openEndpoints } from "./endpoints.ts";
 import { Reconciler } from "./foreign-payment.ts";
+import { fetchFee } from "./history.ts";
 import { LookupTables } from "./lookup-tables.ts";
 import { readPayment, type SolanaAuthorization } from "./payment.ts";
 import { readStanding } from "./standing.ts";
@@ -50,7 +52,7 @@ export interface SolanaChainOptions {
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createSolanaObserver(
   options: SolanaChainOptions,
-): Observer<SolanaAuthorization> & Follower<SolanaAuthorization> & Probed {
+): Observer<SolanaAuthorization> & Follower<SolanaAuthorization> & Probed & TakenFees {
   return new SolanaObserver(options);
 }
 
@@ -110,6 +112,10 @@ export class SolanaObserver
     signal: AbortSignal,
   ): Promise<Confirmation> {
     return this.#reconciler.reconcile(authorization, question, signal);
+  }
+
+  feeOf(transaction: string, signal: AbortSignal): Promise<bigint | undefined> {
+    return this.endpoints.run((rpc) => fetchFee(rpc, transaction, signal), signal);
   }
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {

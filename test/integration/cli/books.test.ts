@@ -1,5 +1,6 @@
 /** `coinslot books` beside a gateway that sells on a real chain: its sums are what the chain says has moved. */
 import { createServer } from "node:http";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { richBuyer } from "../../support/buyer.ts";
@@ -100,6 +101,68 @@ unmatched: deny
     );
   });
 
+  test("are held against the chain, and what differs is listed", async () => {
+    const agreed = await books("--verify");
+    expect({ code: agreed.code, stderr: agreed.stderr }).toEqual({
+      code: 0,
+      stderr: `held against the chains: 4 payments and the cost of ${costs(site)} transactions are as told\n`,
+    });
+    expect(agreed.stdout).toContain("USDC on base-sepolia: balanced\n");
+
+    // What somebody has done to the ledger since.
+    using ledger = new DatabaseSync(site.store.replace(/^sqlite:/, ""));
+    const rows = ledger.prepare("SELECT payment_key AS key FROM payments ORDER BY key").all();
+    const [dearer, misled, none] = rows.map(({ key }) => String(key));
+    const change = (sql: string, ...values: readonly SQLInputValue[]) =>
+      ledger.prepare(sql).run(...values);
+    change("UPDATE payments SET amount_atomic = '990000' WHERE payment_key = ?", dearer ?? "");
+    const elsewhere = `0x${"12".repeat(32)}`;
+    const to = "UPDATE payments SET settled_transaction = ? WHERE payment_key = ?";
+    change(to, elsewhere, misled ?? "");
+    const payer = `0x${"34".repeat(20)}`;
+    const unpaid = `UPDATE payments SET request = json_replace(request,
+      '$.paymentPayload.payload.authorization.from', ?) WHERE payment_key = ?`;
+    change(unpaid, payer, none ?? "");
+    const [submission] = ledger.prepare("SELECT id FROM submissions LIMIT 1").all();
+    const cheaper = "UPDATE submissions SET cost = json_set(cost, '$.feeAtomic', '1') WHERE id = ?";
+    change(cheaper, submission?.["id"] ?? "");
+
+    const { code, stdout, stderr } = await books("--verify", "--json");
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+    const { verification } = JSON.parse(stdout);
+    expect(verification).toMatchObject({ payments: 1, swept: 0, unchecked: [] });
+    const told = verification.differences.map(({ name, detail }: Record<string, string>) => [
+      name,
+      detail,
+    ]);
+    expect(told.toSorted()).toEqual(
+      [
+        [
+          dearer,
+          expect.stringMatching(/^stands there as 990000 of 0x\w+ to 0x\w+, and was signed as/),
+        ],
+        [
+          misled,
+          expect.stringMatching(`^stands there as paid in ${elsewhere}, and was paid in 0x`),
+        ],
+        [
+          none,
+          expect.stringMatching(/^stands there as paid in 0x\w+: the authorization is not used/),
+        ],
+        [submission?.["id"], expect.stringMatching(/^stands there at 1, and has cost \d{9,}$/)],
+      ].toSorted(),
+    );
+    expect((await books("--verify")).stderr).toContain(
+      `DIFFERS: payment ${misled} on base-sepolia: `,
+    );
+
+    await chain.stop();
+    const alone = await books("--verify");
+    expect(alone.code).toBe(1);
+    expect(alone.stderr).toMatch(/^held against the chains: 0 payments/);
+    expect(alone.stderr.match(/^not checked: /gm)).toHaveLength(3 + costs(site));
+  });
+
   test("say what is wrong with what they are asked", async () => {
     for (const [words, said] of [
       [["--from", "2026-02-30"], "A day is written as 2026-08-01."],
@@ -115,6 +178,13 @@ unmatched: deny
     }
   });
 });
+
+/** Submissions whose cost is known. */
+function costs({ store }: Site): number {
+  using ledger = new DatabaseSync(store.replace(/^sqlite:/, ""), { readOnly: true });
+  const row = ledger.prepare("SELECT count(*) AS n FROM submissions WHERE cost IS NOT NULL").get();
+  return Number(row?.["n"]);
+}
 
 interface Line {
   readonly group: Readonly<Record<string, string>>;

@@ -83,7 +83,7 @@ facilitator:
   remote: [https://facilitator.example]
   rpc: { base: ["http://127.0.0.1:1"], solana: ["http://127.0.0.1:2"] }
 `);
-  const observers = await createObservers(config, at);
+  const observers = await createObservers(config.facilitator.observed, at);
   expect(observers.map(({ network }) => network)).toEqual(["base", "solana"]);
   await Promise.all(observers.map((each) => each.close()));
 });

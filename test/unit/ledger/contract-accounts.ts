@@ -1,6 +1,7 @@
 /** What a ledger has moved, by day, before and after what is over is swept away. */
 import { expect, it } from "vitest";
-import { NATIVE, type Entry } from "../../../src/ledger/accounts.ts";
+import { NATIVE, type Days, type Entry } from "../../../src/ledger/accounts.ts";
+import type { Evidence } from "../../../src/ledger/books.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -19,6 +20,12 @@ function told(entries: readonly Entry[]): readonly string[] {
       [day, kind, route || "-", count, amount, attodollars ?? ""].join(" ").trim(),
     )
     .toSorted();
+}
+
+async function evidenceOf(ledger: Ledger, days: Days = ALL): Promise<readonly Evidence[]> {
+  const all: Evidence[] = [];
+  for await (const page of ledger.books.evidence(days)) all.push(...page);
+  return all;
 }
 
 export function describeAccounts(open: OpenLedger): void {
@@ -74,6 +81,40 @@ export function describeAccounts(open: OpenLedger): void {
     expect(told(await ledger.books.accounts(ALL))).toEqual(told(entries));
     const next = await place().restart("second");
     expect(told(await next.books.accounts(ALL))).toEqual(told(entries));
+  });
+
+  it("tells what was paid and what it cost one by one, as far as it is not swept", async () => {
+    const { ledger, time } = place();
+    const [early, late] = [examplePayment(1), examplePayment(2)];
+    await claim(ledger, early, "GET /a");
+    await claim(ledger, late, "GET /a");
+    const { id } = await sign(ledger, [early, late]);
+    const settlement = { ...SETTLEMENT, transaction: id };
+    for (const { key } of [early, late]) await ledger.step(key, { kind: "settled", settlement });
+    await ledger.step(early.key, { kind: "delivering" });
+    await ledger.step(early.key, { kind: "delivered" });
+    const cost = { feeAtomic: "101", priorityAtomic: "0", moved: 2, priceAttodollars: null };
+    await ledger.concluded(id, "CLOSED", cost);
+    const paid = ({ key, request }: ExamplePayment) => {
+      const { asset, payTo, maxAmountRequired: amount } = request.paymentRequirements;
+      const transaction = { transaction: id, request: expect.objectContaining({}) };
+      return { kind: "payment", key, network: NETWORK, asset, amount, payTo, ...transaction };
+    };
+    const gas = { kind: "gas", network: NETWORK, transactions: [id] };
+    const whole = { ...gas, feeAtomic: "101", isPart: false };
+    expect(await evidenceOf(ledger)).toEqual([paid(early), paid(late), whole]);
+    const [, first] = await evidenceOf(ledger);
+    if (first?.kind !== "payment") throw new Error("a payment");
+    expect(first.request?.paymentPayload).toEqual(late.request.paymentPayload);
+    expect(await evidenceOf(ledger, { from: ALL.from, to: "2000-01-02" })).toEqual([]);
+
+    // What is owed is not swept.
+    time.nowMs += 400 * DAY_MS;
+    expect(await sweep(ledger, time.nowMs)).toBe(1);
+    expect(await evidenceOf(ledger)).toEqual([
+      paid(late),
+      { ...gas, feeAtomic: "51", isPart: true },
+    ]);
   });
 
   it("adds what is swept later to what was swept before", async () => {
