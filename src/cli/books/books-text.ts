@@ -95,15 +95,17 @@ export function toFindings({
   differences,
   unchecked,
 }: Verification): string {
-  const told = (title: string) => (finding: BooksFinding) =>
-    printable(`${title}: ${finding.kind} ${finding.name} on ${finding.network}: ${finding.detail}`);
   const lines = [
     `held against the chains: ${payments} payments and the cost of ${transactions} transactions are as told`,
     ...(swept > 0 ? [`swept, and in the sums alone: ${swept} payments`] : []),
-    ...differences.map(told("DIFFERS")),
-    ...unchecked.map(told("not checked")),
+    ...differences.map((each) => `DIFFERS: ${told(each)}`),
+    ...unchecked.map((each) => `not checked: ${told(each)}`),
   ];
   return lines.map((line) => `${line}\n`).join("");
+}
+
+function told({ kind, name, network, detail }: BooksFinding): string {
+  return printable(`${kind} ${name} on ${network}: ${detail}`);
 }
 
 /** Of each unit what was debited is what was credited. */
