@@ -5,8 +5,8 @@ import { PLACES } from "./stock-customer.ts";
 
 /** `npm run chaos` is the long form. */
 const SHORT = {
-  purchases: 40,
-  kills: 3,
+  purchases: 24,
+  kills: 2,
   storeRestarts: 0,
   workers: 1,
   thief: false,
@@ -34,8 +34,8 @@ describe("whatever dies, PostgreSQL too", () => {
 describe("a thief who shows every payment that is broadcast", () => {
   const options: ChaosOptions = {
     ...SHORT,
-    purchases: 20,
-    kills: 2,
+    purchases: 12,
+    kills: 1,
     replicas: 1,
     store: "sqlite",
     thief: true,
@@ -64,7 +64,7 @@ describe("a rolling restart", () => {
   it(
     "fails no request",
     async () => {
-      const { failures, counts } = await runRolling({ restarts: 3, say: () => undefined });
+      const { failures, counts } = await runRolling({ restarts: 2, say: () => undefined });
       expect(failures).toEqual([]);
       expect(counts["free requests"]).toBeGreaterThan(100);
       expect(counts["purchases in version 1"]).toBeGreaterThan(2);

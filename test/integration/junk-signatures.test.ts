@@ -22,11 +22,11 @@ import { freshAccount, signPayment } from "../support/payer.ts";
 import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
 import { startRpcProxy, type Question, type RpcProxy } from "../support/rpc-proxy.ts";
 
-const JUNK = 1_200;
+const JUNK = 500;
 const BUYERS = 20;
 const CUT = { status: 0 };
 const TOLD_TO_STRANGERS = new Set([CUT.status, 402, 429, 500]);
-/** Twelve hundred clients beside the gateway in one process: a busy machine needs more than the usual time. */
+/** Hundreds of clients beside the gateway in one process: a busy machine needs more than the usual time. */
 const CROWDED = { timeout: 60_000 };
 /** Usual for a node elsewhere. */
 const LATENCY_MS = 200;

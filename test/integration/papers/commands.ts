@@ -211,6 +211,13 @@ export const RUNS: readonly Run[] = [
 
   // What is measured.
   {
+    like: /^npm run prove:fuzz$/,
+    how: "not run",
+    why: "It is the suite's own tests of random cases with more of them: the same files run in the suite.",
+    instead: "test/support/effort.ts",
+    words: "npm run prove:fuzz",
+  },
+  {
     like: /^npm run prove:race$/,
     ...PROOFS,
     script: "test/proxy/keep-alive-race.ts",

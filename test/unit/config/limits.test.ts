@@ -4,6 +4,7 @@ import { readAddressRange } from "../../../src/config/listener/address-range.ts"
 import { parseConfig } from "../../../src/config/config.ts";
 import { TrustedProxies } from "../../../src/gateway/client/trusted-proxies.ts";
 import { environment, GATEWAY, parse, ROUTES } from "./fixture.ts";
+import { effort } from "../../support/effort.ts";
 
 /** What is said about one line of the file. */
 function problemsOf(line: string): readonly (readonly [string, string | undefined])[] {
@@ -130,7 +131,7 @@ trustedProxies: [10.0.0.0/8, 192.0.2.7, "2001:DB8:0::/32", "::1", "::ffff:172.16
           else expect(readAddressRange(suggested)).toMatchObject({ ok: true });
         }
       }),
-      { numRuns: 10_000 },
+      { numRuns: effort(3_000, 10_000) },
     );
   });
 });

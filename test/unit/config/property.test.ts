@@ -25,6 +25,7 @@ import {
   SOLANA_HEX,
   TOKEN,
 } from "./fixture.ts";
+import { effort } from "../../support/effort.ts";
 
 const EXAMPLE = readFileSync(
   join(import.meta.dirname, "../../../config/gateway.example.yaml"),
@@ -121,9 +122,9 @@ const scrap = oneof(token, string({ unit: "binary", maxLength: 8 }));
 
 describe("parseConfig", () => {
   test("never throws on arbitrary text, and every problem lies inside the text", () => {
-    assert(property(string({ unit: "binary" }), expectSound), { numRuns: 200 });
+    assert(property(string({ unit: "binary" }), expectSound), { numRuns: effort(80, 200) });
     const scraps = array(scrap, { maxLength: 40 }).map((parts) => parts.join(""));
-    assert(property(scraps, expectSound), { numRuns: 500 });
+    assert(property(scraps, expectSound), { numRuns: effort(200, 500) });
   });
 
   test("never throws on a valid document with parts cut out, doubled or replaced", () => {
@@ -140,7 +141,7 @@ describe("parseConfig", () => {
       return text;
     });
 
-    assert(property(mutated, expectSound), { numRuns: 150 });
+    assert(property(mutated, expectSound), { numRuns: effort(60, 150) });
   });
 
   test("mentions a secret of the environment in no problem, wherever it is filled in", () => {
@@ -160,7 +161,7 @@ describe("parseConfig", () => {
       return `${EXAMPLE.slice(0, value.index)}"${reference}"${EXAMPLE.slice(end)}`;
     });
 
-    assert(property(planted, expectSound), { numRuns: 150 });
+    assert(property(planted, expectSound), { numRuns: effort(60, 150) });
   });
 
   test("hides the secrets of an accepted configuration, and gives them when asked", () => {

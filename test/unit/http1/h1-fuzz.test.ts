@@ -13,7 +13,7 @@ import { ask, openPool, turns } from "./pool-stage.ts";
 import { readOurs, type OurReading } from "./reading.ts";
 
 const SEED = Number(process.env["COINSLOT_FUZZ_SEED"] ?? "1");
-const RUNS = Number(process.env["COINSLOT_FUZZ_RUNS"] ?? "5000");
+const RUNS = Number(process.env["COINSLOT_FUZZ_RUNS"] ?? "1500");
 /** Answers that are read at the same time. */
 const AT_ONCE = 64;
 /** How long the slowest machine takes for one, milliseconds. */

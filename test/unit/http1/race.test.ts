@@ -9,7 +9,7 @@ import { onHead, rawBackend } from "../../integration/gateway/stage.ts";
 import { Dice } from "./mutated-answers.ts";
 import { ask, dispatch, openPool, until } from "./pool-stage.ts";
 
-const RUNS = Number(process.env["COINSLOT_RACE_RUNS"] ?? "4000");
+const RUNS = Number(process.env["COINSLOT_RACE_RUNS"] ?? "1500");
 const AT_ONCE = 32;
 const PATIENCE_MS = 20_000 + RUNS * 10;
 

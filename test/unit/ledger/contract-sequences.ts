@@ -31,9 +31,10 @@ import {
   replayed,
   takeOffers,
 } from "./ledger-driver.ts";
+import { effort } from "../../support/effort.ts";
 
 const PAYMENTS = [examplePayment(1), examplePayment(2), examplePayment(3)];
-const RUNS = 30;
+const RUNS = effort(12, 30);
 
 type Operation = (ledger: Ledger) => Promise<unknown>;
 

@@ -33,8 +33,9 @@ import type { Surroundings } from "./draft-changes.ts";
 import { mutate, type Mutant } from "./mutants.ts";
 import { FEE_PAYERS, openFacilitator, usualSetup, type Facilitator } from "../stage.ts";
 import { signedText } from "../wire-faults.ts";
+import { effort } from "../../../support/effort.ts";
 
-const COUNT = 6_000;
+const COUNT = effort(1_500, 6_000);
 /** Of the first one; each mutant has a seed of its own, whatever became of those before it. */
 const SEED = 20_260_101;
 /** So many of the payments at least have to be good ones: what is refused proves little about settling. */

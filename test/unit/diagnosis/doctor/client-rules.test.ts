@@ -35,6 +35,7 @@ import { NETWORK_NAMES, networkOf, type NetworkName } from "../../../../src/x402
 import { encodeBase58 } from "../../../../src/x402/solana-address.ts";
 import { caip2Of } from "../../../../src/x402/version-2.ts";
 import { environment } from "../../config/fixture.ts";
+import { effort } from "../../../support/effort.ts";
 
 const KEY = `0x${"5a".repeat(32)}` as const;
 /** Nobody listens there: a client that gets so far has chosen, and is about to sign. */
@@ -373,7 +374,7 @@ describe.each(ALL.map(({ name }) => name))("%s", (name) => {
           expect(await difference(name, quoteOf(offers, spoken), wallet)).toBeUndefined();
         },
       ),
-      { numRuns: 150 },
+      { numRuns: effort(50, 150) },
     );
   }, 120_000);
 
@@ -390,7 +391,7 @@ describe.each(ALL.map(({ name }) => name))("%s", (name) => {
           expect(await difference(name, quote, wallet)).toBeUndefined();
         },
       ),
-      { numRuns: 600 },
+      { numRuns: effort(150, 600) },
     );
   }, 120_000);
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Router } from "../../../../src/gateway/paths/router.ts";
 import type { Route } from "../../../../src/gateway/paths/router.ts";
+import { effort } from "../../../support/effort.ts";
 
 /** The value of the route, or the kind of any other match. */
 function where(built: Router<string>, path: string): string {
@@ -77,7 +78,7 @@ describe("for any set of routes", () => {
         const built = new Router(routes, { guarded: () => false, unmatchedGuarded: false });
         expect(where(built, path)).toBe(reference(texts, path) ?? "unmatched");
       }),
-      { numRuns: 20_000 },
+      { numRuns: effort(5_000, 20_000) },
     );
   });
 

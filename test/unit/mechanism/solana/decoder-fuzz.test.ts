@@ -16,10 +16,11 @@ import { brokenRule, readWithKit, type KitReading } from "./kit-reading.ts";
 import { join, partsOf, toBase64 } from "./message-encoder.ts";
 import { corpusOf } from "./transaction-corpus.ts";
 import { mutate, type Original } from "./transaction-mutations.ts";
+import { effort } from "../../../support/effort.ts";
 
 /** Another seed can be tried from outside; a failure says which it was. */
 const SEED = Number.parseInt(process.env["COINSLOT_FUZZ_SEED"] ?? "1", 10);
-const MUTANTS = 40_000;
+const MUTANTS = effort(10_000, 40_000);
 /** Each a test of its own, so that none comes near the time limit. */
 const SHARES = 8;
 /** Of the mutants, so that neither answer is rare. */
