@@ -3,6 +3,7 @@ import type { Config } from "../config/config.ts";
 import type { Books } from "../ledger/books.ts";
 import { openSqliteBooks } from "../ledger/sqlite/sqlite-books.ts";
 
+export { backUpSqlite, partOf } from "../ledger/sqlite/sqlite-backup.ts";
 export type { Books, PaymentDetail, PaymentFilter, PaymentSummary } from "../ledger/books.ts";
 export type { Days, Entry } from "../ledger/accounts.ts";
 export type { UsedElsewhere } from "../ledger/used-elsewhere.ts";

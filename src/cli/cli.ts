@@ -11,6 +11,7 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addBackup } from "./commands/backup.ts";
 import { addBooks } from "./commands/books.ts";
 import { addCheck } from "./commands/check.ts";
 import { addCompletion } from "./commands/completion.ts";
@@ -68,6 +69,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addRoutes(program, (result) => (code = result));
   addDoctor(program, (result) => (code = result));
   addListing(program, (result) => (code = result));
+  addBackup(program, (result) => (code = result));
   addBooks(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));

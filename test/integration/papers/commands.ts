@@ -110,6 +110,12 @@ export const RUNS: readonly Run[] = [
   { like: /^coinslot payments FILE --used-elsewhere$/, how: "here" },
   { like: /^coinslot recover(?: FILE)?$/, how: "here" },
   {
+    like: /^coinslot backup FILE (?:TO|copy\.db)$/,
+    how: "test",
+    test: "test/integration/cli/backup.test.ts",
+    words: '"backup"',
+  },
+  {
     like: /^coinslot payments(?: FILE)? --resolve(?: KEY)?(?: --deliver| --refund --note ".*")?$/,
     how: "test",
     test: "test/integration/cli/resolve.test.ts",
