@@ -47,8 +47,7 @@ export async function backUpSqlite(
   }
 }
 
-async function copy(path: string, part: string) => void,
-): Promise<void> {
+async function copy(path: string, part: string): Promise<void> {
   const source = new DatabaseSync(path, { readOnly: true });
   try {
     await backup(source, part, { rate: ALL_PAGES });
