@@ -8,7 +8,7 @@ import { err, ok, type Result } from "../x402/result.ts";
 import { listOf, own, readDescription, recordOf, resolved, textOf } from "./description.ts";
 import type { Description, DescriptionValues } from "./description.ts";
 import { FreeNames } from "./free-names.ts";
-import { readOperation, type OperationTerms } from "./operation.ts";
+import { readOperation, type OperationTerms, type Parameters } from "./operation.ts";
 
 export interface ImportedRoute extends OperationTerms {
   /** `GET /pets/:id` */
@@ -108,7 +108,8 @@ class Importer {
     if (rival !== undefined) {
       return this.#skip(name, `matches the same requests as ${JSON.stringify(rival)}`);
     }
-    this.routes.push({ key, ...readOperation(this.#description, item, own) });
+    const terms = readOperation(this.#description, item, own, path);
+    this.routes.push({ key, ...terms, pathParams: renamed(terms.pathParams, path, pattern.value) });
   }
 
   /** The earlier key that matches the same requests; remembers this one where there is none. */
@@ -123,6 +124,17 @@ class Importer {
   #skip(operation: string, reason: string): void {
     this.skipped.push({ operation, reason });
   }
+}
+
+/** What is said of `{pet-id}` is of `:pet_id`. */
+function renamed(parameters: Parameters, path: string, pattern: string): Parameters {
+  const written = path.match(/\{[^{}]+\}/g) ?? [];
+  const names = pattern.split("/").filter((segment) => segment.startsWith(":"));
+  const told = written.map((each, index) => {
+    const { required: _, ...parameter } = recordOf(own(parameters, each.slice(1, -1)));
+    return [names[index]?.slice(1) ?? "", parameter] as const;
+  });
+  return Object.fromEntries(told.filter(([, parameter]) => Object.keys(parameter).length > 0));
 }
 
 /** `/pets/{id}` as `/pets/:id`. */

@@ -9,8 +9,10 @@ out gets the value in brackets. --facilitator embedded settles in the gateway it
 it is made where there is none. The default is the public facilitator of x402.org where that settles (base-sepolia,
 solana-devnet), and embedded elsewhere.
 
---from reads OpenAPI 3.0 and 3.1 and Swagger 2, in YAML or JSON: every path and method becomes a route at
---price. What cannot be imported is listed with its reason.
+--from reads OpenAPI 3.0 and 3.1 and Swagger 2, in YAML or JSON, from a file or a URL: every path and method becomes a
+route at --price, with its parameters, body and answer. What wants a credential, what is the operator's own and what
+tells whether the backend is well is not sold; what cannot be imported is listed with its reason. A description of
+OpenAPI 3 is published with prices at /openapi.json (one from a URL is kept beside the file).
 
 Beside the file it writes gateway.schema.json, with which an editor completes and checks the file, unless it is there.
 
@@ -32,7 +34,10 @@ export function addInit(program: Command, done: (code: number) => void): void {
     )
     .option("--facilitator <url>", "who settles: the URL of a facilitator, or embedded")
     .option("--price <price>", "of every route: '$0.01' ($0.01)")
-    .option("--from <file>", "import the routes of an OpenAPI or Swagger description")
+    .option(
+      "--from <file>",
+      "import the routes of an OpenAPI or Swagger description: a file or a URL",
+    )
     .option("--force", "overwrite the file")
     .option("--json", "what was written, as one JSON document")
     .addHelpText("after", HELP)

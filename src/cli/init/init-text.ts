@@ -16,6 +16,8 @@ export interface Plan {
   /** The description that the routes are from; null: everything is sold as one. */
   readonly routes: {
     readonly from: string;
+    /** The file of the description, relative to the configuration, where it can be published with prices. */
+    readonly description: string | null;
     readonly list: readonly ImportedRoute[];
   } | null;
 }
@@ -107,10 +109,11 @@ function routes(plan: Plan): readonly string[] {
       `  /*: { price: ${price}, description: "One request" }`,
     ];
   }
-  const { from, list } = plan.routes;
+  const { from, description, list } = plan.routes;
+  const openapi = description === null ? "true" : `{ from: ${quoted(description)} }`;
   return [
     ...FOUND,
-    "discovery: { wellKnown: true, openapi: true, llms: true }",
+    `discovery: { wellKnown: true, openapi: ${openapi}, llms: true }`,
     "",
     ...unmatched,
     `# Imported from ${comment(from)}.`,
@@ -119,23 +122,43 @@ function routes(plan: Plan): readonly string[] {
   ];
 }
 
-function route(
-  { key, description, mimeType, queryParams }: ImportedRoute,
-  price: string,
-): string[] {
+/** What is not sold, and why. */
+const UNSOLD = {
+  health: "free # whether the backend is well",
+  internal: "deny # the operator's own",
+  members: "deny # wants a credential: `free` leaves it to the backend to ask for that",
+} as const;
+
+function route(imported: ImportedRoute, price: string): string[] {
+  const { key, description, mimeType, audience, outputSchema } = imported;
+  if (audience !== "buyers") return [`  ${routeKey(key)}: ${UNSOLD[audience]}`];
   const lines = [
     `  ${routeKey(key)}:`,
     `    price: ${price}`,
     `    description: ${quoted(description)}`,
   ];
   if (mimeType !== "") lines.push(`    mimeType: ${quoted(mimeType)}`);
-  const parameters = Object.entries(queryParams);
-  if (parameters.length === 0) return lines;
-  lines.push("    input:", "      queryParams:");
-  for (const [name, parameter] of parameters) {
-    lines.push(`        ${quoted(name)}: ${quotedJson(parameter)}`);
-  }
+  const input = inputOf(imported);
+  if (input.length > 0) lines.push("    input:", ...input);
+  if (outputSchema !== null) lines.push(`    outputSchema: ${quotedJson(outputSchema)}`);
   return lines;
+}
+
+function named(name: string, members: object): readonly string[] {
+  const lines = Object.entries(members).map(
+    ([each, told]) => `        ${quoted(each)}: ${quotedJson(told)}`,
+  );
+  return lines.length === 0 ? [] : [`      ${name}:`, ...lines];
+}
+
+function inputOf({ key, pathParams, queryParams, headerFields, body }: ImportedRoute): string[] {
+  const hasBody = body !== null && /^(?:POST|PUT|PATCH) /.test(key);
+  return [
+    ...named("pathParams", pathParams),
+    ...named("queryParams", queryParams),
+    ...named("headerFields", headerFields),
+    ...(hasBody ? [`      bodyType: ${body.type}`, ...named("bodyFields", body.fields)] : []),
+  ];
 }
 
 /** Most keys need no quotes, and read better without. */

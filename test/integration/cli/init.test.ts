@@ -1,12 +1,14 @@
 /** `coinslot init`: what it writes is accepted without a remark, serves, and is paid; what it cannot do it says. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../src/app.ts";
 import { loadConfig, parseConfig } from "../../../src/config/config.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { richBuyer } from "../../support/buyer.ts";
 import { startChain } from "../../support/chain.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -160,10 +162,109 @@ describe("from a description", () => {
     expect(pet).toMatchObject({ mimeType: "application/json" });
   });
 
+  test("what buyers have to send and get is kept, and what is not for them is not sold", async () => {
+    const pet = {
+      type: "object",
+      required: ["name"],
+      properties: { name: { type: "string" }, tag: { type: "string", nullable: true } },
+    };
+    const description = {
+      openapi: "3.0.3",
+      info: { title: "Pets", version: "1" },
+      components: {
+        schemas: {
+          Pet: pet,
+          Node: { properties: { next: { $ref: "#/components/schemas/Node" } } },
+        },
+        responses: {
+          Pet: {
+            description: "One",
+            content: { "application/json": { schema: { $ref: "#/components/schemas/Pet" } } },
+          },
+        },
+        securitySchemes: { key: { type: "http", scheme: "bearer" } },
+      },
+      paths: {
+        "/pets/{pet-id}": {
+          parameters: [
+            { name: "pet-id", in: "path", required: true, schema: { type: "integer" } },
+            { name: "X-Shop", in: "header", required: true, schema: { type: "string" } },
+            { name: "Authorization", in: "header", schema: { type: "string" } },
+          ],
+          get: { responses: { 200: { $ref: "#/components/responses/Pet" } } },
+          put: {
+            requestBody: {
+              content: { "application/json": { schema: { $ref: "#/components/schemas/Pet" } } },
+            },
+            responses: {},
+          },
+        },
+        "/nodes": {
+          post: {
+            requestBody: {
+              content: { "application/json": { schema: { $ref: "#/components/schemas/Node" } } },
+            },
+            responses: {},
+          },
+        },
+        "/upload": {
+          post: { requestBody: { content: { "multipart/form-data": {} } }, responses: {} },
+        },
+        "/healthz": { get: { responses: {} } },
+        "/metrics": { get: { responses: {} } },
+        "/users": { get: { security: [{ key: [] }], responses: {} } },
+        "/maybe": { get: { security: [{}, { key: [] }], responses: {} } },
+      },
+    };
+    const server = createServer((request, response) => {
+      response.statusCode = request.url === "/openapi.json" ? 200 : 404;
+      response.end(JSON.stringify(description));
+    });
+    const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+    const url = `http://127.0.0.1:${port}/openapi.json`;
+    const missing = await runHere(["init", file, ...ENOUGH, "--from", `${url}.old`]);
+    expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining("answers 404") });
+    const { code, stderr } = await runHere(["init", file, ...ENOUGH, "--from", url]);
+    await drain(server, AbortSignal.timeout(1_000));
+    expect(code).toBe(0);
+    expect(stderr).toContain("not sold GET /healthz: free, since it tells");
+    expect(stderr).toContain("not sold GET /metrics: denied, since it is the operator's");
+    expect(stderr).toContain("not sold GET /users: denied, since it wants a credential");
+    expect(await readFile(join(folder, "openapi.json"), "utf8")).toBe(JSON.stringify(description));
+
+    const { routes, discovery } = await expectClean(file);
+    expect(discovery.openapi).toMatchObject({ file: join(folder, "openapi.json") });
+    const actions = Object.fromEntries(routes.map(({ key, action }) => [key, action]));
+    expect(actions["GET /healthz"]).toMatchObject({ kind: "free" });
+    expect(actions["GET /metrics"]).toMatchObject({ kind: "deny" });
+    expect(actions["GET /users"]).toMatchObject({ kind: "deny" });
+    expect(actions["GET /maybe"]).toMatchObject({ kind: "priced" });
+    expect(actions["GET /pets/:pet_id"]).toMatchObject({
+      input: {
+        pathParams: { pet_id: { type: "integer" } },
+        headerFields: { "X-Shop": { type: "string", required: true } },
+      },
+      outputSchema: {
+        ...pet,
+        properties: { ...pet.properties, tag: { type: ["string", "null"] } },
+      },
+    });
+    expect(actions["PUT /pets/:pet_id"]).toMatchObject({
+      input: {
+        bodyType: "json",
+        bodyFields: { name: { type: "string", required: true }, tag: { type: ["string", "null"] } },
+      },
+    });
+    // What has no end is left out, and the body is known all the same.
+    expect(actions["POST /nodes"]).toMatchObject({ input: { bodyType: "json" } });
+    expect(actions["POST /nodes"]).not.toHaveProperty("input.bodyFields");
+    expect(actions["POST /upload"]).toMatchObject({ input: { bodyType: "multipart-form-data" } });
+  });
+
   test("one that cannot be read, or holds nothing, is refused", async () => {
     const from = join(folder, "api.yaml");
     const words = ["init", file, ...ENOUGH, "--from", from];
-    expect((await runHere(words)).stderr).toContain("--from takes a local file");
+    expect((await runHere(words)).stderr).toContain("--from takes a file or a URL");
     const servers = "servers: [{ url: https://api.example.com/v1 }]";
     await writeFile(from, `openapi: 3.0.0\n${servers}\npaths: { /a: { get: {} } }`);
     const bare = await runHere(["init", file, "--from", from, "--pay-to", PAYEE]);
@@ -171,7 +272,7 @@ describe("from a description", () => {
     await writeFile(from, "openapi: 3.0.0\npaths: { /a: { options: {} } }");
     const { code, stderr } = await runHere(words);
     expect(code).toBe(1);
-    expect(stderr).toContain("has no operation that could be a route");
+    expect(stderr).toContain("has no operation that could be sold");
     await expect(stat(file)).rejects.toThrow("ENOENT");
   });
 });

@@ -40,8 +40,9 @@ components:
     title: "Pets",
     server: "https://eu.pets.example",
   });
-  expect(routes).toEqual([
+  expect(routes).toMatchObject([
     {
+      headerFields: { "X-Trace": { type: "string" } },
       key: "GET /api/v2/pets/:pet_id/toys/:_2nd",
       description: "Toys of a pet",
       mimeType: "application/json",
@@ -70,20 +71,48 @@ test("Swagger 2 in JSON, with its host, base path, media types and parameters", 
       paths: {
         "/pets": {
           get: { operationId: "listPets", parameters: [{ $ref: "#/parameters/Page" }] },
-          post: { description: "Adds", produces: ["application/json"] },
+          post: {
+            description: "Adds",
+            produces: ["application/json"],
+            parameters: [
+              {
+                name: "pet",
+                in: "body",
+                schema: { required: ["name"], properties: { name: { type: "string" } } },
+              },
+            ],
+            responses: { 200: { schema: { type: "string" } } },
+          },
+        },
+        "/photos": {
+          post: {
+            consumes: ["multipart/form-data"],
+            parameters: [{ name: "photo", in: "formData", required: true, type: "string" }],
+          },
         },
       },
     }),
   );
   expect({ form, server }).toEqual({ form: "Swagger 2.0", server: "https://pets.example" });
-  expect(routes).toEqual([
+  expect(routes).toMatchObject([
     {
       key: "GET /v1/pets",
       description: "listPets",
       mimeType: "text/xml",
       queryParams: { page: { type: "integer" } },
     },
-    { key: "POST /v1/pets", description: "Adds", mimeType: "application/json", queryParams: {} },
+    {
+      key: "POST /v1/pets",
+      description: "Adds",
+      mimeType: "application/json",
+      queryParams: {},
+      body: { type: "json", fields: { name: { type: "string", required: true } } },
+      outputSchema: { type: "string" },
+    },
+    {
+      key: "POST /v1/photos",
+      body: { type: "multipart-form-data", fields: { photo: { type: "string", required: true } } },
+    },
   ]);
 });
 
