@@ -1,8 +1,10 @@
 /** deploy/kubernetes: what one manifest names the others have, and what the cluster asks the gateway answers. */
 import { spawnSync } from "node:child_process";
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { mkdir, readdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { createAdminHandler } from "../../../src/admin/admin.ts";
@@ -17,6 +19,7 @@ const FOLDER = join(DEPLOY, "kubernetes");
 const RULE = join(FOLDER, "monitoring/prometheus-rule.yaml");
 const SECRETS = "/run/secrets/coinslot";
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).error === undefined;
+const COMPONENTS = ["monitoring", "public", "scaling"];
 /** What closing may take after the drain, seconds. */
 const CLOSING_SECONDS = 10;
 /** What the kubelet and a busy machine may take, milliseconds. */
@@ -54,6 +57,20 @@ beforeAll(async () => {
 /** What stands at a path; undefined where the path ends before. */
 function at(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce((inner: unknown, key) => Object(inner ?? {})[key], value);
+}
+
+/** A kustomization of ours with those components; it is the caller's to remove. */
+function writeOverlay(components: readonly string[]): string {
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), "coinslot-overlay-"));
+  const ours = relative(folder, FOLDER);
+  const lines = [
+    "apiVersion: kustomize.config.k8s.io/v1beta1",
+    "kind: Kustomization",
+    `resources: [${ours}]`,
+    `components: [${components.map((name) => join(ours, name)).join(", ")}]`,
+  ];
+  writeFileSync(join(folder, "kustomization.yaml"), `${lines.join("\n")}\n`);
+  return folder;
 }
 
 function list(value: unknown): readonly unknown[] {
@@ -103,11 +120,11 @@ describe("the manifests", () => {
     const { resources, configMapGenerator: maps } = Object(
       await readYaml("kubernetes/kustomization.yaml"),
     );
-    const monitoring = Object(await readYaml("kubernetes/monitoring/kustomization.yaml"));
-    const named = [
-      ...resources,
-      ...monitoring.resources.map((each: string) => `monitoring/${each}`),
-    ];
+    const parts = COMPONENTS.map(async (name) => {
+      const component = Object(await readYaml(`kubernetes/${name}/kustomization.yaml`));
+      return component.resources.map((each: string) => `${name}/${each}`);
+    });
+    const named = [...resources, ...(await Promise.all(parts)).flat()];
     expect(new Set([...named, "secret.example.yaml"])).toEqual(
       new Set(manifests.map(({ file }) => file)),
     );
@@ -205,6 +222,26 @@ describe("the gateway", () => {
     expect(at(endpoint, "port")).toBe(
       at(the("Service", "coinslot-metrics"), "spec", "ports", "0", "name"),
     );
+  });
+
+  test("is reached by buyers under its public name, through what passes its heads and streams", async () => {
+    const { config } = await checked();
+    const ingress = the("Ingress");
+    const [rule] = list(at(ingress, "spec", "rules"));
+    expect(at(rule, "host")).toBe(new URL(config.publicUrl).host);
+    expect(at(ingress, "spec", "tls", "0", "hosts")).toEqual([at(rule, "host")]);
+    const { name, port } = Object(at(rule, "http", "paths", "0", "backend", "service"));
+    expect(at(the("Service", name), "spec", "ports", "0", "name")).toBe(port.name);
+    expect(at(ingress, "metadata", "annotations")).toMatchObject({
+      "nginx.ingress.kubernetes.io/proxy-buffer-size": "16k",
+      "nginx.ingress.kubernetes.io/proxy-next-upstream": "off",
+    });
+  });
+
+  test("is scaled as the deployment that there is, by nothing less than its replicas", () => {
+    const scaler = at(the("HorizontalPodAutoscaler"), "spec");
+    const { kind, name } = Object(at(scaler, "scaleTargetRef"));
+    expect(at(the(kind, name), "spec", "replicas")).toBe(at(scaler, "minReplicas"));
   });
 
   test("has the time to drain that its configuration asks for", async () => {
@@ -327,5 +364,24 @@ test.skipIf(!hasKubectl)(
     expect(at(deployment, "spec", "template", "spec", "containers", "0", "image")).toMatch(
       /\/coinslot:\d/,
     );
+    expect(at(deployment, "spec", "replicas")).toBe(2);
+    // With all that not every cluster has, as somebody's own kustomization beside ours names it.
+    const all = writeOverlay(COMPONENTS);
+    const whole = spawnSync(
+      "kubectl",
+      ["kustomize", all, "--load-restrictor=LoadRestrictionsNone"],
+      {
+        encoding: "utf8",
+      },
+    );
+    rmSync(all, { recursive: true });
+    expect([whole.status, whole.stderr]).toEqual([0, ""]);
+    const scaled = parseAllDocuments(whole.stdout).map((each): unknown => each.toJS());
+    const kinds = scaled.map((each) => at(each, "kind"));
+    for (const kind of ["Ingress", "HorizontalPodAutoscaler", "ServiceMonitor"]) {
+      expect(kinds).toContain(kind);
+    }
+    const one = scaled.find((each) => at(each, "kind") === "Deployment");
+    expect(at(one, "spec", "replicas")).toBeUndefined();
   },
 );
