@@ -228,7 +228,7 @@ describe("the gateway", () => {
     const { config } = await checked();
     const ingress = the("Ingress");
     const [rule] = list(at(ingress, "spec", "rules"));
-    expect(at(rule, "host")).toBe(new URL(config.publicUrl).host);
+    expect(at(rule, "host")).toBe(new URL(String(config.publicUrl)).host);
     expect(at(ingress, "spec", "tls", "0", "hosts")).toEqual([at(rule, "host")]);
     const { name, port } = Object(at(rule, "http", "paths", "0", "backend", "service"));
     expect(at(the("Service", name), "spec", "ports", "0", "name")).toBe(port.name);
