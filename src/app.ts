@@ -9,6 +9,7 @@ import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
+import { toldRoutes } from "./app/request-snapshot.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -20,7 +21,7 @@ import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { NetworkProbe } from "./payments/settlement/network-gate.ts";
 import { LocalPaymentService } from "./payments/sale/payment-service.ts";
-import { createLogger, type Logger } from "./telemetry/logger.ts";
+import { createLogger } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import { openSpans } from "./telemetry/otlp-spans.ts";
@@ -102,7 +103,7 @@ export async function start(
     apply: async (next) => {
       if (draining) return [cannotChange(next, "shutting down")];
       if (serving === undefined) return [cannotChange(next, "starting")];
-      return applyTo({ ...serving, logger }, next);
+      return applyTo({ ...serving, telemetry }, next);
     },
     logger,
     onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
@@ -160,7 +161,7 @@ interface Serving {
 
 /** What speaks against a change; where nothing does it has been made. */
 async function applyTo(
-  { money, front, pool, logger }: Serving & { readonly logger: Logger },
+  { money, front, pool, telemetry }: Serving & { readonly telemetry: Telemetry },
   next: Config,
 ): Promise<readonly Problem[]> {
   const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
@@ -168,7 +169,10 @@ async function applyTo(
   await money.sales.change(next);
   money.networks.know(next);
   front?.configure(next);
+  const { logger, metrics } = telemetry;
+  metrics.configureRoutes(toldRoutes(next));
   if (pool === undefined) return [];
+  pool.configureRoutes(toldRoutes(next));
   logger.info("replacing the workers");
   await pool.replace();
   logger.info("all workers were replaced");
@@ -183,6 +187,7 @@ async function openTelemetry(
 ): Promise<Telemetry> {
   const logger = createLogger(config.logging);
   const metrics = new Metrics(version);
+  metrics.configureRoutes(toldRoutes(config));
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
   metrics.configuration.loaded(true, time.now());

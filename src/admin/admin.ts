@@ -6,6 +6,9 @@
  * read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { codingFor } from "../http/content-coding.ts";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { PaymentsListener } from "./payments.ts";
@@ -64,10 +67,14 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
     }
     switch (path) {
       case "/metrics": {
-        const format = formatFor(request.headers.accept);
+        const { accept, "accept-encoding": codings } = request.headers;
+        const format = formatFor(accept);
         response.setHeader("Content-Type", CONTENT_TYPES[format]);
-        response.setHeader("Vary", "Accept");
-        return send(response, 200, expose(await metrics(), format));
+        response.setHeader("Vary", "Accept, Accept-Encoding");
+        const text = expose(await metrics(), format);
+        if (codingFor(codings, ["gzip"]) === null) return send(response, 200, text);
+        response.setHeader("Content-Encoding", "gzip");
+        return send(response, 200, await promisify(gzip)(text));
       }
       case "/livez":
         return send(response, 200, "alive\n");
@@ -116,13 +123,13 @@ async function reload(
   send(response, verdict.reloaded ? 200 : 422, `${JSON.stringify(verdict)}\n`);
 }
 
-function send(response: ServerResponse, status: number, body: string): void {
+function send(response: ServerResponse, status: number, body: string | Buffer): void {
   if (!response.hasHeader("Content-Type")) {
     response.setHeader("Content-Type", "text/plain; charset=utf-8");
   }
   response.setHeader("Cache-Control", "no-store");
   // Once: all metrics are millions of characters.
-  const bytes = Buffer.from(body);
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
   response.writeHead(status, { "Content-Length": bytes.length });
   response.end(bytes);
 }

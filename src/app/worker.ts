@@ -15,6 +15,7 @@ import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { PublicSide } from "./public-side.ts";
+import { toldRoutes } from "./request-snapshot.ts";
 import { QualityNews, type ToldQualities } from "../discovery/quality.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "../publishing/publishing.ts";
@@ -103,6 +104,7 @@ class Worker {
     const { config, worker, workers, version, termsChanges } = order;
     const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
     const metrics = new Metrics(version);
+    metrics.configureRoutes(toldRoutes(config));
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new FeePayerNews(order.feePayers);
     const networks = new NetworkNews(order.networks);

@@ -97,6 +97,10 @@ export interface Config {
     readonly level: (typeof LOG_LEVELS)[number];
     readonly format: "json" | "pretty";
   };
+  readonly metrics: {
+    /** False: durations are told of all routes together. */
+    readonly routeHistograms: boolean;
+  };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
   /** The versions of the payment protocol that are spoken to buyers. */
@@ -249,6 +253,16 @@ export const documentSchema = map({
       format: optional(word(["json", "pretty"]), "JSON lines, or lines for people.", "json"),
     }),
     "What is logged on standard output.",
+  ),
+  metrics: section(
+    map({
+      routeHistograms: optional(
+        flag,
+        "Whether durations are told of each route (some 60 time series for each that is asked for), or of all together.",
+        true,
+      ),
+    }),
+    "What /metrics tells.",
   ),
   cors: optional(
     cors,

@@ -57,6 +57,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     paywall: document.paywall,
     ...resolveStore(document.store, context),
     logging: document.logging,
+    metrics: document.metrics,
     cors: document.cors,
     protocol: document.protocol,
   };

@@ -1,6 +1,6 @@
 /** How requests end: the one place where an answer of the gateway's own is given, and the one where an end is recorded. */
 import type { Logger } from "../telemetry/logger.ts";
-import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
+import { UNROUTED, type PaymentOutcome, type RouteMeter } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { LATE_ANSWER, type OwnAnswer } from "./answers.ts";
 import { endEntry } from "./request-timeline.ts";
@@ -49,7 +49,7 @@ export class Endings {
 
   constructor(telemetry: Telemetry) {
     this.#telemetry = telemetry;
-    this.#unrouted = telemetry.metrics.route("(none)");
+    this.#unrouted = telemetry.metrics.route(UNROUTED);
   }
 
   /** @param started `performance.now()` when the request's head was there */

@@ -1,5 +1,10 @@
-/** What is known of each network: whether payments on it are taken, why not, and how far its chain is. */
+/**
+ * What is known of each network: whether payments on it are taken, why not, how far its chain is, and what it has cost
+ * to settle there.
+ */
 import { Counter, Gauge } from "prom-client";
+import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
+import { findNetwork } from "../x402/network.ts";
 import type { MetricRegistry } from "./metric-registry.ts";
 
 /**
@@ -17,6 +22,18 @@ export type ClosedReason =
   | "unauthorized"
   | "fee-payer";
 
+/** As an operator is told of it: `ledger`, nothing can be written down, and so no payment is taken anywhere. */
+export type ToldReason = ClosedReason | "ledger";
+
+/** What a transaction of ours has cost, in the smallest unit of the network's own currency. */
+export interface SpentGas {
+  readonly fee: bigint;
+  /** Part of the fee. */
+  readonly priority: bigint;
+  /** What a whole unit of that currency is worth, attodollars; null: nobody says. */
+  readonly price: bigint | null;
+}
+
 /** What is not done for a while, because payments did not move. */
 const PAUSES = ["smart-wallets", "batches", "new-payers"] as const;
 
@@ -24,7 +41,9 @@ export class NetworkMeter {
   readonly #heads: Gauge;
   readonly #revertedGas: Counter;
   readonly #pauses: Counter;
-  #readClosed = (): ReadonlyMap<string, ClosedReason | null> => new Map();
+  readonly #spentGas: Counter;
+  readonly #spentDollars: Counter;
+  #readClosed: () => Promise<ReadonlyMap<string, ToldReason | null>> = async () => new Map();
 
   constructor(registry: MetricRegistry) {
     const registers = [registry];
@@ -47,14 +66,27 @@ export class NetworkMeter {
       labelNames: ["network", "reason"],
       registers,
     });
-    const open = new Gauge({
-      name: "coinslot_network_open",
-      help: "1 where payments on the network are taken, 0 where they are not",
+    this.#spentGas = new Counter({
+      name: "coinslot_gas_spent_total",
+      help: "What our transactions have cost that this process saw in a block first, whole units of the network's currency, by network and kind (priority: what was paid to be quicker; base: the rest)",
+      labelNames: ["network", "kind"],
+      registers,
+    });
+    this.#spentDollars = new Counter({
+      name: "coinslot_gas_spent_dollars_total",
+      help: "The same in dollars at nativePrice of that moment, by network; not there where that is not set",
       labelNames,
       registers,
-      collect: () => {
+    });
+    const open = new Gauge({
+      name: "coinslot_network_open",
+      help: "1 where a payment on the network is taken now, 0 where it is not",
+      labelNames,
+      registers,
+      collect: async () => {
+        const closed = await this.#readClosed();
         open.reset();
-        for (const [network, reason] of this.#readClosed()) {
+        for (const [network, reason] of closed) {
           open.set({ network }, Number(reason === null));
         }
       },
@@ -64,9 +96,10 @@ export class NetworkMeter {
       help: "1 for the reason why payments on a network are not taken, by network; not there where they are",
       labelNames: ["network", "reason"],
       registers,
-      collect: () => {
+      collect: async () => {
+        const reasons = await this.#readClosed();
         closed.reset();
-        for (const [network, reason] of this.#readClosed()) {
+        for (const [network, reason] of reasons) {
           if (reason !== null) closed.set({ network, reason }, 1);
         }
       },
@@ -88,14 +121,26 @@ export class NetworkMeter {
     this.#pauses.inc({ network, reason });
   }
 
+  /** A transaction of ours is in a block. */
+  spent(network: string, { fee, priority, price }: SpentGas): void {
+    const decimals = findNetwork(network)?.nativeCurrency.decimals ?? 0;
+    const whole = (atomic: bigint): number => Number(formatAmount(atomic, decimals));
+    this.#spentGas.inc({ network, kind: "base" }, whole(fee - priority));
+    this.#spentGas.inc({ network, kind: "priority" }, whole(priority));
+    if (price === null) return;
+    const worth = formatAmount(worthOf(fee, decimals, price), ATTODOLLAR_DECIMALS);
+    this.#spentDollars.inc({ network }, Number(worth));
+  }
+
   /** There from the beginning: a counter that begins at 1 looks to an alert like one that did not change. */
-  begin(network: string): void {
+  begin(network: string, price: bigint | null): void {
+    this.spent(network, { fee: 0n, priority: 0n, price });
     this.#revertedGas.inc({ network }, 0);
     for (const reason of PAUSES) this.#pauses.inc({ network, reason }, 0);
   }
 
   /** Why each network is closed is asked at each scrape; null: it is open. */
-  observeClosed(read: () => ReadonlyMap<string, ClosedReason | null>): void {
+  observeClosed(read: () => Promise<ReadonlyMap<string, ToldReason | null>>): void {
     this.#readClosed = read;
   }
 }

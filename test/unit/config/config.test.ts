@@ -88,6 +88,7 @@ describe("a configuration", () => {
       paywall: { page: true, brand: "" },
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
       logging: { level: "info", format: "json" },
+      metrics: { routeHistograms: true },
       cors: "off",
     });
     expect(config.routes).toEqual([
