@@ -76,6 +76,7 @@ export function createSnapshot(
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return () => ({ kind: "free", meter, engine });
+    const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
@@ -88,7 +89,7 @@ export function createSnapshot(
       const { cacheControl, repeat, redirects } = action;
       const goods = new Set(action.goods);
       const input = action.checkInput ? new DeclaredInput(action.input, route.segments) : null;
-      const sold = { cacheControl, repeat, redirects, goods, input };
+      const sold = { tokens, cacheControl, repeat, redirects, goods, input };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };

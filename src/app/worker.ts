@@ -3,7 +3,7 @@
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
-import { createLogger, type Logger } from "../telemetry/logger.ts";
+import { createLogger, setLevel, type Logger, type LogLevel } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
@@ -13,6 +13,7 @@ import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
 import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
+import { openAccess } from "./access.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { PublicSide } from "./public-side.ts";
 import { toldRoutes } from "./request-snapshot.ts";
@@ -55,6 +56,7 @@ export async function runWorker(): Promise<number> {
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
+      level: ([named]) => worker.setLevel(named as LogLevel),
       metrics: ([known]) => worker.counted(Number(known)),
       timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
@@ -116,7 +118,7 @@ class Worker {
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new PublicSide({
       config,
-      telemetry: { logger, metrics, timeline },
+      telemetry: { logger, metrics, timeline, access: openAccess(config, { logger, metrics }) },
       payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
       feePayers,
       networks,
@@ -172,6 +174,10 @@ class Worker {
 
   async tellQuality(told: ToldQualities): Promise<void> {
     (await this.#starting.promise).quality.tell(told);
+  }
+
+  async setLevel(level: LogLevel): Promise<void> {
+    setLevel((await this.#starting.promise).logger, level);
   }
 
   /** @param known see `MetricsPacker.pack` */

@@ -2,6 +2,7 @@
 import type { Logger } from "../telemetry/logger.ts";
 import { UNROUTED, type PaymentOutcome, type RouteMeter } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { endAccess } from "./access.ts";
 import { LATE_ANSWER, type OwnAnswer } from "./answers.ts";
 import { endEntry } from "./request-timeline.ts";
 import type { Delivery } from "./upstream/upstream.ts";
@@ -62,6 +63,7 @@ export class Endings {
     meter.finished(status, outcome, ms / 1000, upstreamMs / 1000, trace?.exemplar);
     trace?.end(meter.label, status, outcome);
     endEntry(this.#telemetry, visitor, { status, outcome, ms });
+    endAccess(this.#telemetry, visitor, { status, outcome, ms, route: meter.label });
     logAnswered(this.#telemetry.logger, visitor, { status, outcome, ms });
   }
 }

@@ -5,8 +5,8 @@
  */
 import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
-import { formatAmount } from "../x402/amount.ts";
-import { isNetworkName } from "../x402/network.ts";
+import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
+import { findNetwork, isNetworkName } from "../x402/network.ts";
 import type { X402Version } from "../x402/x402.ts";
 import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
@@ -57,6 +57,15 @@ export interface WalletReading {
   readonly decimals: number;
   /** What one settlement costs at the present price, in that unit. */
   readonly settlementAtomic: bigint;
+}
+
+/** What a transaction of ours has cost, in the smallest unit of the network's own currency. */
+export interface SpentGas {
+  readonly fee: bigint;
+  /** Part of the fee. */
+  readonly priority: bigint;
+  /** What a whole unit of that currency is worth, attodollars; null: nobody says. */
+  readonly price: bigint | null;
 }
 
 /** How many payments wait, and for what. */
@@ -150,6 +159,11 @@ export class Metrics {
     "coinslot_payments_presented_total",
     "Payments presented by buyers, by version of the protocol and payment outcome",
     ["version", "outcome"],
+  );
+  readonly #accessLost = this.#counter(
+    "coinslot_access_log_lost_total",
+    "Lines of the access log that were not written, since it was read too slowly or could not be written",
+    [],
   );
   readonly #paymentsUnresolved = this.#gauge(
     "coinslot_payments_unresolved",
@@ -311,6 +325,19 @@ export class Metrics {
     this.#replacements.inc({ network });
   }
 
+  /** A transaction of ours is in a block. */
+  gasSpent(network: string, { fee, priority, price }: SpentGas): void {
+    const decimals = findNetwork(network)?.nativeCurrency.decimals ?? 0;
+    const whole = (atomic: bigint): number => Number(formatAmount(atomic, decimals));
+    const worth = price === null ? null : worthOf(fee, decimals, price);
+    const dollars = worth === null ? null : Number(formatAmount(worth, ATTODOLLAR_DECIMALS));
+    this.networks.spent(network, {
+      base: whole(fee - priority),
+      priority: whole(priority),
+      dollars,
+    });
+  }
+
   /** A payment was left behind by its transaction and waits to be signed anew. */
   withdrawal(network: string): void {
     this.#withdrawals.inc({ network });
@@ -351,7 +378,8 @@ export class Metrics {
     for (const delivered of ["true", "false"]) {
       this.#reorganizations.inc({ network, delivered }, 0);
     }
-    this.networks.begin(network, price);
+    this.networks.begin(network);
+    this.gasSpent(network, { fee: 0n, priority: 0n, price });
   }
 
   counts({ unresolved, held, undelivered, offered }: PaymentsWaiting): void {
@@ -382,6 +410,11 @@ export class Metrics {
 
   facilitatorHealth(name: string, isHealthy: boolean): void {
     this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
+  }
+
+  /** A line of the access log is not written. */
+  accessLost(): void {
+    this.#accessLost.inc();
   }
 
   /** A request that brought a payment in the envelope of that version has ended. */

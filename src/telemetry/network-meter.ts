@@ -3,8 +3,6 @@
  * to settle there.
  */
 import { Counter, Gauge } from "prom-client";
-import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
-import { findNetwork } from "../x402/network.ts";
 import type { MetricRegistry } from "./metric-registry.ts";
 
 /**
@@ -25,13 +23,12 @@ export type ClosedReason =
 /** As an operator is told of it: `ledger`, nothing can be written down, and so no payment is taken anywhere. */
 export type ToldReason = ClosedReason | "ledger";
 
-/** What a transaction of ours has cost, in the smallest unit of the network's own currency. */
-export interface SpentGas {
-  readonly fee: bigint;
-  /** Part of the fee. */
-  readonly priority: bigint;
-  /** What a whole unit of that currency is worth, attodollars; null: nobody says. */
-  readonly price: bigint | null;
+/** What a transaction of ours has cost, in whole units of the network's own currency. */
+interface Spent {
+  readonly base: number;
+  readonly priority: number;
+  /** Null where nobody says what that currency is worth. */
+  readonly dollars: number | null;
 }
 
 /** What is not done for a while, because payments did not move. */
@@ -122,19 +119,14 @@ export class NetworkMeter {
   }
 
   /** A transaction of ours is in a block. */
-  spent(network: string, { fee, priority, price }: SpentGas): void {
-    const decimals = findNetwork(network)?.nativeCurrency.decimals ?? 0;
-    const whole = (atomic: bigint): number => Number(formatAmount(atomic, decimals));
-    this.#spentGas.inc({ network, kind: "base" }, whole(fee - priority));
-    this.#spentGas.inc({ network, kind: "priority" }, whole(priority));
-    if (price === null) return;
-    const worth = formatAmount(worthOf(fee, decimals, price), ATTODOLLAR_DECIMALS);
-    this.#spentDollars.inc({ network }, Number(worth));
+  spent(network: string, { base, priority, dollars }: Spent): void {
+    this.#spentGas.inc({ network, kind: "base" }, base);
+    this.#spentGas.inc({ network, kind: "priority" }, priority);
+    if (dollars !== null) this.#spentDollars.inc({ network }, dollars);
   }
 
   /** There from the beginning: a counter that begins at 1 looks to an alert like one that did not change. */
-  begin(network: string, price: bigint | null): void {
-    this.spent(network, { fee: 0n, priority: 0n, price });
+  begin(network: string): void {
     this.#revertedGas.inc({ network }, 0);
     for (const reason of PAUSES) this.#pauses.inc({ network, reason }, 0);
   }

@@ -296,7 +296,7 @@ export class SubmissionWatch {
     this.#countedFee += fee;
     const price = priceAttodollars === null ? null : BigInt(priceAttodollars);
     const priority = BigInt(priorityAtomic) < fee ? BigInt(priorityAtomic) : fee;
-    this.#at.telemetry.metrics.networks.spent(this.#stored.network, { fee, priority, price });
+    this.#at.telemetry.metrics.gasSpent(this.#stored.network, { fee, priority, price });
   }
 
   #costIn({ included, payments }: Look): SubmissionCost | undefined {

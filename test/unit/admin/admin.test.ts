@@ -139,7 +139,7 @@ describe("anything else", () => {
       expect(await ask(path)).toMatchObject({
         status: 404,
         headers: plain,
-        text: "try /metrics, /livez, /readyz, /payments, /listing or POST /-/reload\n",
+        text: "try /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n",
       });
     },
   );

@@ -80,7 +80,7 @@ function used(): Metrics {
         ["polygon", "wallet"],
       ]),
   );
-  metrics.networks.spent("base", { fee: 10n ** 15n, priority: 10n ** 14n, price: 10n ** 18n });
+  metrics.gasSpent("base", { fee: 10n ** 15n, priority: 10n ** 14n, price: 10n ** 18n });
   const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
   target.count("answered");
   target.checked(true);
