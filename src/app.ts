@@ -118,7 +118,8 @@ export async function start(
     setLevel(logger, named);
     serving?.pool?.tell("level", [named]);
   };
-  const running = (): Config => serving?.money.sales.config ?? config;
+  const inForce = (): Config => serving?.money.sales.config ?? config;
+  const running = config.admin?.timeline === true ? inForce : undefined;
   const operator = createAdminHandler({ ...reads, running, reload, level });
   const admin = await openServer(parts, config.admin, operator);
   closing.defer(() => shown.stop());

@@ -36,7 +36,7 @@ export interface AdminOptions {
   /** What facilitators elsewhere said of listing each route; default: nothing. */
   readonly listing?: () => readonly object[];
   /** The configuration in force. Default: nobody sees it. */
-  readonly running?: () => Config;
+  readonly running?: (() => Config) | undefined;
   /** From now on that is the least severe of what is logged, until the next reload. */
   readonly level?: (level: LogLevel) => void;
   /** Reads the configuration once more. */
@@ -50,7 +50,7 @@ export interface ReloadVerdict {
 }
 
 const NOT_SHOWN =
-  "recent requests are shown where only this machine can reach this address, or where the configuration says " +
+  "recent requests and the configuration are shown where only this machine can reach this address, or where that says " +
   "admin: { address: …, timeline: true }\n";
 
 const PATHS =
@@ -101,15 +101,16 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
         response.setHeader("Content-Type", "application/json");
         return send(response, 200, `${JSON.stringify({ words: listing() })}\n`);
       case "/-/config":
-        if (options.running === undefined) break;
+        if (options.running === undefined) return send(response, 404, NOT_SHOWN);
         response.setHeader("Content-Type", "application/json");
         return send(response, 200, runningConfig(options.running()));
       case "/payments":
       case "/payments/events":
         if (options.payments === undefined) return send(response, 404, NOT_SHOWN);
         return options.payments.answer(request, response);
+      default:
+        return send(response, 404, PATHS);
     }
-    return send(response, 404, PATHS);
   };
   return (request: IncomingMessage, response: ServerResponse): void => {
     answer(request, response).catch((cause: unknown) => {
