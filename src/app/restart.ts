@@ -12,7 +12,7 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
   ["admin", ({ admin }) => admin],
   ["store", ({ store, keeping }) => [store, keeping]],
   ["workers", ({ workers }) => workers],
-  ["logging", ({ logging: { level: _, ...fixed } }) => fixed],
+  ["logging", ({ logging: { format, access } }) => [format, access]],
   [
     "facilitator",
     ({ facilitator }) => ({

@@ -198,6 +198,12 @@ function openFacilitator(
     remote.length === 0
       ? onTheWire(embedded)
       : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  for (const { network, assets } of address === null ? [] : parts.config.facilitator.embedded) {
+    // What is settled for others counts from 0, as what routes sell does.
+    for (const { symbol: asset, decimals } of assets) {
+      parts.telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic: 0n });
+    }
+  }
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

@@ -3,7 +3,8 @@
  * (Combined Log Format, with what is particular to sales behind it). What strangers write is cut and escaped, so that
  * nobody forges a line. Who reads too slowly misses lines and holds up no request: those are counted.
  */
-import { closeSync, constants, openSync } from "node:fs";
+import { closeSync, constants, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
 import { pino } from "pino";
 
 export type AccessFormat = "json" | "combined";
@@ -79,6 +80,8 @@ export class AccessLog {
   readonly #write: (line: string) => void;
   readonly #reopen: () => void;
   readonly #clock: () => number;
+  #nowMs = Number.NaN;
+  #now = "";
 
   constructor(
     settings: AccessLogSettings,
@@ -94,12 +97,17 @@ export class AccessLog {
   write(entry: AccessEntry): void {
     const { format, query } = this.#settings;
     const target = query ? entry.target : (entry.target.split("?", 1)[0] ?? "");
-    const at = new Date(this.#clock());
-    this.#write(
-      format === "json"
-        ? jsonLine({ ...entry, target }, at)
-        : combinedLine({ ...entry, target }, at),
-    );
+    const told = { ...entry, target };
+    const time = this.#time();
+    this.#write(format === "json" ? jsonLine(told, time) : combinedLine(told, time));
+  }
+
+  /** ISO 8601: written once for all lines of a millisecond. */
+  #time(): string {
+    const nowMs = this.#clock();
+    if (nowMs !== this.#nowMs) this.#now = new Date(nowMs).toISOString();
+    this.#nowMs = nowMs;
+    return this.#now;
   }
 
   /** The file may have been moved away. */
@@ -119,7 +127,10 @@ export function openAccessLog(
 ): AccessLog {
   const { file } = settings;
   // Tried here, where it can still be refused: what is opened below says so much later.
-  if (file !== null) closeSync(openSync(file, APPENDING, FILE_MODE));
+  if (file !== null) {
+    mkdirSync(dirname(file), { recursive: true });
+    closeSync(openSync(file, APPENDING, FILE_MODE));
+  }
   const stream = pino.destination({
     dest: file ?? 1,
     mode: FILE_MODE,
@@ -135,57 +146,62 @@ export function openAccessLog(
   return new AccessLog(settings, { write: (line) => stream.write(line), reopen }, clock);
 }
 
-function jsonLine(entry: AccessEntry, at: Date): string {
+function jsonLine(entry: AccessEntry, time: string): string {
   const { client, method, target, status, bytes, ms, route, outcome, sale } = entry;
   const { payment, agent, requestId } = entry;
-  const parts = [
-    `{"time":"${at.toISOString()}","client":${quoted(client, MAX_WORD)}`,
-    `"method":${quoted(method, MAX_WORD)},"target":${quoted(target, MAX_TARGET)}`,
-    `"status":${status},"bytes":${bytes},"ms":${Math.round(ms * 1000) / 1000}`,
-    `"route":${quoted(route, MAX_ROUTE)},"outcome":"${outcome}"`,
-  ];
+  const asked = `"method":${quoted(method, MAX_WORD)},"target":${quoted(target, MAX_TARGET)}`;
+  const answered = `"status":${status},"bytes":${bytes},"ms":${Math.round(ms * 1000) / 1000}`;
+  let line = `{"time":"${time}","client":${quoted(client, MAX_WORD)},${asked},${answered},`;
+  line += `"route":${quoted(route, MAX_ROUTE)},"outcome":"${outcome}"`;
   if (sale !== null) {
     const { amount, asset, network, payer, transaction } = sale;
-    if (amount !== null)
-      parts.push(`"amount":"${amount}","asset":${quoted(asset ?? "", MAX_WORD)}`);
-    parts.push(`"network":${quoted(network, MAX_WORD)},"payer":${quoted(payer, MAX_WORD)}`);
-    parts.push(`"transaction":${quoted(transaction, MAX_WORD)}`);
+    if (amount !== null) {
+      line += `,"amount":"${amount}","asset":${quoted(asset ?? "", MAX_WORD)}`;
+    }
+    line += `,"network":${quoted(network, MAX_WORD)},"payer":${quoted(payer, MAX_WORD)}`;
+    line += `,"transaction":${quoted(transaction, MAX_WORD)}`;
   }
-  if (payment !== null) parts.push(`"payment":"${payment}"`);
-  if (agent !== null) parts.push(`"agent":${quoted(agent, MAX_AGENT)}`);
-  return `${parts.join(",")},"requestId":"${requestId}"}\n`;
+  if (payment !== null) line += `,"payment":"${payment}"`;
+  if (agent !== null) line += `,"agent":${quoted(agent, MAX_AGENT)}`;
+  return `${line},"requestId":"${requestId}"}\n`;
 }
 
 /**
  * `CLIENT - PAYER [TIME] "REQUEST" STATUS BYTES "REFERRER" "AGENT"` and then
  * `"ROUTE" OUTCOME AMOUNT ASSET NETWORK TRANSACTION PAYMENT SECONDS REQUEST-ID`; `-` where there is none.
  */
-function combinedLine(entry: AccessEntry, at: Date): string {
+function combinedLine(entry: AccessEntry, time: string): string {
   const { client, method, target, version, status, bytes, ms, route, outcome, sale } = entry;
   const { payment, referrer, agent, requestId } = entry;
-  const word = (text: string | null | undefined): string =>
-    text === null || text === undefined || text === ""
-      ? "-"
-      : escaped(text, MAX_WORD).replaceAll(" ", "\\x20");
-  const text = (value: string | null, most: number): string =>
-    `"${value === null ? "-" : escaped(value, most)}"`;
-  const asked = text(`${method} ${target}`, MAX_TARGET).slice(0, -1);
+  const asked = `"${escaped(`${method} ${target}`, MAX_TARGET)} HTTP/${version}"`;
   // Of where somebody comes from the query is nobody's business either.
-  const from = text(referrer?.split(/[?#]/, 1)[0] ?? null, MAX_AGENT);
-  const head = `${word(client)} - ${word(sale?.payer)} [${clfTime(at)}] ${asked} HTTP/${version}"`;
-  const tail = [sale?.amount, sale?.asset, sale?.network, sale?.transaction, payment].map(word);
+  const from = textOf(referrer?.split(/[?#]/, 1)[0] ?? null, MAX_AGENT);
+  const head = `${wordOf(client)} - ${wordOf(sale?.payer)} [${clfTime(time)}] ${asked}`;
+  const paid = `${wordOf(sale?.amount)} ${wordOf(sale?.asset)} ${wordOf(sale?.network)}`;
+  const tail = `${paid} ${wordOf(sale?.transaction)} ${wordOf(payment)} ${(ms / 1000).toFixed(6)}`;
   return (
-    `${head} ${status} ${bytes} ${from} ${text(agent, MAX_AGENT)} ${text(route, MAX_ROUTE)} ` +
-    `${outcome} ${tail.join(" ")} ${(ms / 1000).toFixed(6)} ${requestId}\n`
+    `${head} ${status} ${bytes} ${from} ${textOf(agent, MAX_AGENT)} ${textOf(route, MAX_ROUTE)} ` +
+    `${outcome} ${tail} ${requestId}\n`
   );
+}
+
+/** One without blanks, `-` for none. */
+function wordOf(text: string | null | undefined): string {
+  if (text === null || text === undefined || text === "") return "-";
+  return escaped(text, MAX_WORD).replaceAll(" ", "\\x20");
+}
+
+/** In quotes. */
+function textOf(text: string | null, most: number): string {
+  return text === null ? `"-"` : `"${escaped(text, most)}"`;
 }
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
-/** `27/Nov/2026:14:30:00 +0000`. */
-function clfTime(at: Date): string {
-  const [year, month, day] = at.toISOString().slice(0, 10).split("-");
-  return `${day}/${MONTHS[Number(month) - 1]}/${year}:${at.toISOString().slice(11, 19)} +0000`;
+/** Of a time in ISO 8601: `27/Nov/2026:14:30:00 +0000`. */
+function clfTime(time: string): string {
+  const month = MONTHS[Number(time.slice(5, 7)) - 1] ?? "";
+  return `${time.slice(8, 10)}/${month}/${time.slice(0, 4)}:${time.slice(11, 19)} +0000`;
 }
 
 /** A text in JSON, of printable ASCII. */

@@ -7,7 +7,7 @@ import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
 import { findNetwork, isNetworkName } from "../x402/network.ts";
-import type { X402Version } from "../x402/x402.ts";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
@@ -218,6 +218,9 @@ export class Metrics {
     if (withRuntime)
       collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
     this.registry.tidy();
+    for (const version of [X402_VERSION, X402_VERSION_2]) {
+      this.#presented.inc({ version, outcome: "paid" }, 0);
+    }
     new Gauge({
       name: "coinslot_build_info",
       help: "1, labelled with the running version",
