@@ -5,10 +5,12 @@
  */
 import type { AddressInfo } from "node:net";
 import { createAdminHandler, type Readiness } from "./admin/admin.ts";
+import { openAccess } from "./app/access.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
+import { toldRoutes } from "./app/request-snapshot.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -20,7 +22,7 @@ import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { NetworkProbe } from "./payments/settlement/network-gate.ts";
 import { LocalPaymentService } from "./payments/sale/payment-service.ts";
-import { createLogger, type Logger } from "./telemetry/logger.ts";
+import { createLogger, setLevel, type LogLevel } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import { openSpans } from "./telemetry/otlp-spans.ts";
@@ -102,7 +104,7 @@ export async function start(
     apply: async (next) => {
       if (draining) return [cannotChange(next, "shutting down")];
       if (serving === undefined) return [cannotChange(next, "starting")];
-      return applyTo({ ...serving, logger }, next);
+      return applyTo({ ...serving, telemetry }, next);
     },
     logger,
     onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
@@ -112,7 +114,13 @@ export async function start(
   const { payments, hosts } = shown;
   const listing = () => wordsOfRoutes(serving?.money);
   const reads = { telemetry, readiness, metrics, payments, listing, hosts };
-  const operator = createAdminHandler({ ...reads, reload });
+  const level = (named: LogLevel): void => {
+    setLevel(logger, named);
+    serving?.pool?.tell("level", [named]);
+  };
+  const inForce = (): Config => serving?.money.sales.config ?? config;
+  const running = config.admin?.timeline === true ? inForce : undefined;
+  const operator = createAdminHandler({ ...reads, running, reload, level });
   const admin = await openServer(parts, config.admin, operator);
   closing.defer(() => shown.stop());
   const money = await openSettlementProcess(parts, ledger);
@@ -160,7 +168,7 @@ interface Serving {
 
 /** What speaks against a change; where nothing does it has been made. */
 async function applyTo(
-  { money, front, pool, logger }: Serving & { readonly logger: Logger },
+  { money, front, pool, telemetry }: Serving & { readonly telemetry: Telemetry },
   next: Config,
 ): Promise<readonly Problem[]> {
   const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
@@ -168,7 +176,12 @@ async function applyTo(
   await money.sales.change(next);
   money.networks.know(next);
   front?.configure(next);
+  const { logger, metrics, access } = telemetry;
+  setLevel(logger, next.logging.level);
+  access?.reopen();
+  metrics.configureRoutes(toldRoutes(next));
   if (pool === undefined) return [];
+  pool.configureRoutes(toldRoutes(next));
   logger.info("replacing the workers");
   await pool.replace();
   logger.info("all workers were replaced");
@@ -181,12 +194,16 @@ async function openTelemetry(
   version: string,
   { closing, time }: Pick<Parts, "closing" | "time">,
 ): Promise<Telemetry> {
-  const logger = createLogger(config.logging);
+  const { access } = config.logging;
+  const isShared = config.workers !== 1 || access?.file === null;
+  const logger = createLogger({ ...config.logging, isShared });
   const metrics = new Metrics(version);
+  metrics.configureRoutes(toldRoutes(config));
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
   metrics.configuration.loaded(true, time.now());
-  return { logger, metrics, timeline: createTimeline(config.admin, time) };
+  const told = { logger, metrics, timeline: createTimeline(config.admin, time) };
+  return { ...told, access: openAccess(config, told) };
 }
 
 function openSide(

@@ -1,16 +1,22 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `POST /-/reload`. It is never on the public
- * port. Alive means that the event loop turns; ready means that this process has something to serve, free or for a payment
+ * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `/-/config`, `POST /-/reload`,
+ * `POST /-/log-level/NAME`. It is never on the public port. Alive means that the event loop turns; ready means that this process has something to serve, free or for a payment
  * on a network that is open.
  * Only for who reaches it by an address or by a name that it is known by, so that no page of the web can have a browser
  * read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { codingFor } from "../http/content-coding.ts";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { PaymentsListener } from "./payments.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { HostNames } from "../http/host-names.ts";
+import type { Config } from "../config/config.ts";
+import { LOG_LEVELS, type LogLevel } from "../telemetry/logger.ts";
+import { runningConfig } from "./running-config.ts";
 
 export interface Readiness {
   readonly isReady: boolean;
@@ -29,6 +35,10 @@ export interface AdminOptions {
   readonly payments?: PaymentsListener | undefined;
   /** What facilitators elsewhere said of listing each route; default: nothing. */
   readonly listing?: () => readonly object[];
+  /** The configuration in force. Default: nobody sees it. */
+  readonly running?: (() => Config) | undefined;
+  /** From now on that is the least severe of what is logged, until the next reload. */
+  readonly level?: (level: LogLevel) => void;
   /** Reads the configuration once more. */
   readonly reload?: () => Promise<ReloadVerdict>;
 }
@@ -40,8 +50,11 @@ export interface ReloadVerdict {
 }
 
 const NOT_SHOWN =
-  "recent requests are shown where only this machine can reach this address, or where the configuration says " +
+  "recent requests and the configuration are shown where only this machine can reach this address, or where that says " +
   "admin: { address: …, timeline: true }\n";
+
+const PATHS =
+  "try /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n";
 
 const UNKNOWN_NAME =
   "ask by localhost or by an IP address, or by a name that the configuration has: admin: { address: …, hosts: [NAME] }\n";
@@ -56,7 +69,11 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
     const path = (request.url ?? "").split("?", 1)[0];
     if (!names.has(request.headers.host)) return send(response, 403, UNKNOWN_NAME);
     if (path === "/-/reload" && options.reload !== undefined) {
-      return reload(request, response, options.reload);
+      return isOrder(request, response) ? reload(response, options.reload) : undefined;
+    }
+    const [, level] = /^\/-\/log-level\/(.*)$/.exec(path ?? "") ?? [];
+    if (level !== undefined && options.level !== undefined) {
+      return isOrder(request, response) ? setLevel(response, level, options.level) : undefined;
     }
     if (request.method !== "GET" && request.method !== "HEAD") {
       response.setHeader("Allow", "GET, HEAD");
@@ -64,10 +81,14 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
     }
     switch (path) {
       case "/metrics": {
-        const format = formatFor(request.headers.accept);
+        const { accept, "accept-encoding": codings } = request.headers;
+        const format = formatFor(accept);
         response.setHeader("Content-Type", CONTENT_TYPES[format]);
-        response.setHeader("Vary", "Accept");
-        return send(response, 200, expose(await metrics(), format));
+        response.setHeader("Vary", "Accept, Accept-Encoding");
+        const text = expose(await metrics(), format);
+        if (codingFor(codings, ["gzip"]) === null) return send(response, 200, text);
+        response.setHeader("Content-Encoding", "gzip");
+        return send(response, 200, await promisify(gzip)(text));
       }
       case "/livez":
         return send(response, 200, "alive\n");
@@ -79,16 +100,16 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       case "/listing":
         response.setHeader("Content-Type", "application/json");
         return send(response, 200, `${JSON.stringify({ words: listing() })}\n`);
+      case "/-/config":
+        if (options.running === undefined) return send(response, 404, NOT_SHOWN);
+        response.setHeader("Content-Type", "application/json");
+        return send(response, 200, runningConfig(options.running()));
       case "/payments":
       case "/payments/events":
         if (options.payments === undefined) return send(response, 404, NOT_SHOWN);
         return options.payments.answer(request, response);
       default:
-        return send(
-          response,
-          404,
-          "try /metrics, /livez, /readyz, /payments, /listing or POST /-/reload\n",
-        );
+        return send(response, 404, PATHS);
     }
   };
   return (request: IncomingMessage, response: ServerResponse): void => {
@@ -99,30 +120,49 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
   };
 }
 
-/** A page in an operator's browser can send such a request, though not without saying where it is from. */
-async function reload(
-  request: IncomingMessage,
-  response: ServerResponse,
-  reloads: NonNullable<AdminOptions["reload"]>,
-): Promise<void> {
+/**
+ * Whether a request may change something; else it is answered. A page in an operator's browser can send one, though not
+ * without saying where it is from.
+ */
+function isOrder(request: IncomingMessage, response: ServerResponse): boolean {
   request.resume();
   if (request.method !== "POST") {
     response.setHeader("Allow", "POST");
-    return send(response, 405, "use POST\n");
+    send(response, 405, "use POST\n");
+    return false;
   }
-  if (request.headers.origin !== undefined) return send(response, 403, "not for browsers\n");
+  if (request.headers.origin === undefined) return true;
+  send(response, 403, "not for browsers\n");
+  return false;
+}
+
+function setLevel(
+  response: ServerResponse,
+  named: string,
+  set: NonNullable<AdminOptions["level"]>,
+): void {
+  const level = LOG_LEVELS.find((each) => each === named);
+  if (level === undefined) return send(response, 400, `one of ${LOG_LEVELS.join(", ")}\n`);
+  set(level);
+  send(response, 200, `${level}\n`);
+}
+
+async function reload(
+  response: ServerResponse,
+  reloads: NonNullable<AdminOptions["reload"]>,
+): Promise<void> {
   const verdict = await reloads();
   response.setHeader("Content-Type", "application/json");
   send(response, verdict.reloaded ? 200 : 422, `${JSON.stringify(verdict)}\n`);
 }
 
-function send(response: ServerResponse, status: number, body: string): void {
+function send(response: ServerResponse, status: number, body: string | Buffer): void {
   if (!response.hasHeader("Content-Type")) {
     response.setHeader("Content-Type", "text/plain; charset=utf-8");
   }
   response.setHeader("Cache-Control", "no-store");
   // Once: all metrics are millions of characters.
-  const bytes = Buffer.from(body);
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
   response.writeHead(status, { "Content-Length": bytes.length });
   response.end(bytes);
 }

@@ -18,7 +18,7 @@ import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/off
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import { UNMATCHED, type Metrics, type RouteMeterSettings } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
@@ -71,11 +71,12 @@ export function createSnapshot(
   const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
   const signIn = signIns && ((resource: string) => signIns.challenge(systemTime.now(), resource));
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
-    const meter = metrics.route(route.key);
     const { action } = route;
+    const meter = metrics.route(route.key, pricesOf(route));
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return () => ({ kind: "free", meter, engine });
+    const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
@@ -88,7 +89,7 @@ export function createSnapshot(
       const { cacheControl, repeat, redirects } = action;
       const goods = new Set(action.goods);
       const input = action.checkInput ? new DeclaredInput(action.input, route.segments) : null;
-      const sold = { cacheControl, repeat, redirects, goods, input };
+      const sold = { tokens, cacheControl, repeat, redirects, goods, input };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -104,7 +105,7 @@ export function createSnapshot(
       config.unmatched === "free" && defaultUpstream !== null
         ? {
             kind: "free",
-            meter: metrics.route("(unmatched)"),
+            meter: metrics.route(UNMATCHED),
             engine: engineOf(engines, defaultUpstream),
           }
         : null,
@@ -120,6 +121,20 @@ export function createSnapshot(
     earlier,
     signIn: signIns && { issuer: signIns, networks: soldOn(config) },
   };
+}
+
+/** Of which routes /metrics tells. */
+export function toldRoutes({
+  routes,
+  metrics,
+}: Pick<Config, "routes" | "metrics">): RouteMeterSettings {
+  return { routes: routes.map(({ key }) => key), isByRoute: metrics.routeHistograms };
+}
+
+/** How a route can be paid for, as metrics name it. */
+function pricesOf({ action }: RouteSettings): readonly { network: string; asset: string }[] {
+  if (action.kind !== "priced") return [];
+  return action.offers.map(({ network, asset }) => ({ network, asset: asset.symbol }));
 }
 
 /** A route with that very path wins, as of the other documents. */

@@ -12,7 +12,7 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
   ["admin", ({ admin }) => admin],
   ["store", ({ store, keeping }) => [store, keeping]],
   ["workers", ({ workers }) => workers],
-  ["logging", ({ logging }) => logging],
+  ["logging", ({ logging: { format, access } }) => [format, access]],
   [
     "facilitator",
     ({ facilitator }) => ({
@@ -34,6 +34,7 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
 ];
 
 const REASONS: Readonly<Record<string, string>> = {
+  logging: "logging.format and logging.access cannot change while the gateway runs",
   limits:
     "limits.header, limits.connections and limits.settlementWait cannot change while the gateway runs",
   routes:

@@ -91,20 +91,23 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const { list } = sales;
-  telemetry.metrics.networks.observeClosed(() => {
-    return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? null]));
-  });
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
-  const readiness = async (): Promise<Readiness> => {
-    const canStore = await ledger.ping().then(
+  const canStore = (): Promise<boolean> =>
+    ledger.ping().then(
       () => true,
       () => false,
     );
+  telemetry.metrics.networks.observeClosed(async () => {
+    const otherwise = (await canStore()) ? null : "ledger";
+    return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? otherwise]));
+  });
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
+  const readiness = async (): Promise<Readiness> => {
     const said = networks.used.map((network) => {
       const reason = networks.closedReason(network);
       return `${network}: ${reason === undefined ? "open" : `closed (${reason})`}`;
     });
-    if (!canStore) return { isReady: false, said: ["the ledger cannot be written", ...said] };
+    if (!(await canStore()))
+      return { isReady: false, said: ["the ledger cannot be written", ...said] };
     const canServe = hasOpen(sales.config, networks);
     return { isReady: canServe, said: canServe ? said : ["nothing can be served", ...said] };
   };
@@ -195,6 +198,12 @@ function openFacilitator(
     remote.length === 0
       ? onTheWire(embedded)
       : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  for (const { network, assets } of address === null ? [] : parts.config.facilitator.embedded) {
+    // What is settled for others counts from 0, as what routes sell does.
+    for (const { symbol: asset, decimals } of assets) {
+      parts.telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic: 0n });
+    }
+  }
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

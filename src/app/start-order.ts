@@ -52,11 +52,11 @@ const PACKED_SECRET = "packedSecret";
 export function frontPart(config: PublicSideConfig): PublicSideConfig {
   const { file, listen, sidecar, publicUrl, hosts, trustedProxies, limits, shutdown } = config;
   const { workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } = config;
-  const { support, logging, cors, protocol } = config;
+  const { support, logging, metrics, cors, protocol } = config;
   const named = { file, listen, sidecar, publicUrl, hosts };
   const network = { ...named, trustedProxies, limits, shutdown, workers };
   const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
-  return { ...network, ...sold, support, logging, cors, protocol };
+  return { ...network, ...sold, support, logging, metrics, cors, protocol };
 }
 
 /** A deep copy that can cross to another process. */

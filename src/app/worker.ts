@@ -3,7 +3,7 @@
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
-import { createLogger, type Logger } from "../telemetry/logger.ts";
+import { createLogger, setLevel, type Logger, type LogLevel } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
@@ -13,8 +13,10 @@ import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
 import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
+import { openAccess } from "./access.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { PublicSide } from "./public-side.ts";
+import { toldRoutes } from "./request-snapshot.ts";
 import { QualityNews, type ToldQualities } from "../discovery/quality.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "../publishing/publishing.ts";
@@ -54,6 +56,7 @@ export async function runWorker(): Promise<number> {
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
+      level: ([named]) => worker.setLevel(named as LogLevel),
       metrics: ([known]) => worker.counted(Number(known)),
       timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
@@ -103,6 +106,7 @@ class Worker {
     const { config, worker, workers, version, termsChanges } = order;
     const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
     const metrics = new Metrics(version);
+    metrics.configureRoutes(toldRoutes(config));
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new FeePayerNews(order.feePayers);
     const networks = new NetworkNews(order.networks);
@@ -114,7 +118,7 @@ class Worker {
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new PublicSide({
       config,
-      telemetry: { logger, metrics, timeline },
+      telemetry: { logger, metrics, timeline, access: openAccess(config, { logger, metrics }) },
       payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
       feePayers,
       networks,
@@ -170,6 +174,10 @@ class Worker {
 
   async tellQuality(told: ToldQualities): Promise<void> {
     (await this.#starting.promise).quality.tell(told);
+  }
+
+  async setLevel(level: LogLevel): Promise<void> {
+    setLevel((await this.#starting.promise).logger, level);
   }
 
   /** @param known see `MetricsPacker.pack` */

@@ -15,6 +15,7 @@ import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
 import type { Parts } from "./server.ts";
+import type { LogLevel } from "../telemetry/logger.ts";
 import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
 
 /** How often an address that is taken is tried again, and the pause before, milliseconds. */
@@ -67,13 +68,16 @@ export async function openWorkers(
     fork: (worker) => desks.fork(worker, entry),
     order: (worker) => {
       const { config: sold, termsChanges, earlier } = money.sales;
+      const front = frontPart(sold);
+      // It may have been set since.
+      const level = telemetry.logger.level as LogLevel;
       const order: StartOrder = {
         worker,
         workers: count,
         version: entry.version,
         ticketKeys,
         signInKey: money.signInKey,
-        config: frontPart(sold),
+        config: { ...front, logging: { ...front.logging, level } },
         termsChanges: [...termsChanges],
         earlier,
         feePayers: toldBy(money.feePayers),

@@ -26,6 +26,7 @@ import {
   map,
   matching,
   optional,
+  plainText,
   section,
   text,
   word,
@@ -96,6 +97,12 @@ export interface Config {
   readonly logging: {
     readonly level: (typeof LOG_LEVELS)[number];
     readonly format: "json" | "pretty";
+    /** A line for each request that was answered; null: none. */
+    readonly access: AccessSettings | null;
+  };
+  readonly metrics: {
+    /** False: durations are told of all routes together. */
+    readonly routeHistograms: boolean;
   };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
@@ -146,6 +153,40 @@ const cors = z.union(
 );
 
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+const ACCESS_FORMATS = ["json", "combined"] as const;
+
+/** A log of the requests that were answered. */
+interface AccessSettings {
+  readonly format: (typeof ACCESS_FORMATS)[number];
+  /** Absolute path; null: standard output. */
+  readonly file: string | null;
+  /** Whether the query of a request is told. */
+  readonly query: boolean;
+}
+
+const accessMap = map({
+  format: optional(word(ACCESS_FORMATS), "JSON lines, or Combined Log Format and more.", "json"),
+  file: optional(
+    plainText.min(1, "must be the path of a file"),
+    "Where, in place of standard output; it is opened anew at each reload (SIGHUP).",
+  ),
+  query: optional(
+    flag,
+    "Whether queries are told, which may hold what is nobody's business.",
+    false,
+  ),
+});
+
+const access = z.union(
+  [
+    word(["off", ...ACCESS_FORMATS]).transform((format) =>
+      format === "off" ? null : accessMap.parse({ format }),
+    ),
+    accessMap,
+  ],
+  "must be off, json or combined, or a map of format, file and query",
+);
 
 /** The whole file. */
 export const documentSchema = map({
@@ -247,8 +288,24 @@ export const documentSchema = map({
     map({
       level: optional(word(LOG_LEVELS), "The least severe of what is logged.", "info"),
       format: optional(word(["json", "pretty"]), "JSON lines, or lines for people.", "json"),
+      access: optional(
+        access,
+        "A line for each request that was answered, with its client, what was paid and by which payment: off, json, " +
+          "combined, or { format, file, query }.",
+        "off",
+      ),
     }),
-    "What is logged on standard output.",
+    "What is logged, on standard output where nothing else is said.",
+  ),
+  metrics: section(
+    map({
+      routeHistograms: optional(
+        flag,
+        "Whether durations are told of each route (some 60 time series for each that is asked for), or of all together.",
+        true,
+      ),
+    }),
+    "What /metrics tells.",
   ),
   cors: optional(
     cors,

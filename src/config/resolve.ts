@@ -56,10 +56,23 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
     paywall: document.paywall,
     ...resolveStore(document.store, context),
-    logging: document.logging,
+    logging: resolveLogging(document.logging, context),
+    metrics: document.metrics,
     cors: document.cors,
     protocol: document.protocol,
   };
+}
+
+/** A relative path is meant from the folder of the configuration. */
+function resolveLogging(
+  { access, ...logging }: ConfigDocument["logging"],
+  context: Context,
+): Config["logging"] {
+  if (access === null) return { ...logging, access };
+  const { format, query, file } = access;
+  if (file !== undefined) context.warnOfUnexpanded(["logging", "access", "file"], file);
+  const place = file === undefined ? null : context.absolute(file);
+  return { ...logging, access: { format, file: place, query } };
 }
 
 /** The host of publicUrl, where clients come to our own certificate; null: where a proxy is asked for one, or nobody is. */

@@ -80,6 +80,12 @@ interface Member {
   readonly circuit: Circuit;
 }
 
+/** What is settled elsewhere, and which route sells for it, where that is known. */
+interface SoldPayment {
+  readonly request: FacilitatorRequest;
+  readonly route?: string | null | undefined;
+}
+
 export class FacilitatorRouter implements Facilitator {
   readonly #options: FacilitatorRouterOptions;
   readonly #embeddedNetworks: ReadonlySet<string>;
@@ -200,7 +206,7 @@ export class FacilitatorRouter implements Facilitator {
 
   /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
   async settle(payment: Payment, options: SettleOptions): Promise<SettleResponse> {
-    const { askedBefore: name, handedOverAt: head = null, idempotencyKey = "" } = options;
+    const { askedBefore: name, handedOverAt: head = null, idempotencyKey = "", route } = options;
     const { embedded } = this.#options;
     const { request } = payment;
     if (options.isSigned === true && embedded !== undefined) {
@@ -209,11 +215,13 @@ export class FacilitatorRouter implements Facilitator {
     if (name !== undefined) {
       const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
       const handed = { request, head };
-      return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, handed));
+      const ask = () => this.#settlement.again(repeat, handed);
+      return this.#counted({ request, route }, idempotencyKey, ask);
     }
     const here = this.#here(payment.network);
     if (here !== undefined) return here.settle(payment, options);
-    return this.#counted(request, idempotencyKey, () => this.#settleFirst(request, options));
+    const ask = () => this.#settleFirst(request, options);
+    return this.#counted({ request, route }, idempotencyKey, ask);
   }
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
@@ -296,10 +304,11 @@ export class FacilitatorRouter implements Facilitator {
     handedOver: HandedOver,
     options: Pick<SettleOptions, "signal" | "onHandOver">,
   ): Promise<SettleResponse> {
-    const { request, idempotencyKey, facilitator: name, handedOverAt: head } = handedOver;
+    const { request, route, idempotencyKey, facilitator: name, handedOverAt: head } = handedOver;
     const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
     const handed = { request, head };
-    return this.#counted(request, idempotencyKey, () => this.#settlement.recover(repeat, handed));
+    const ask = () => this.#settlement.recover(repeat, handed);
+    return this.#counted({ request, route }, idempotencyKey, ask);
   }
 
   lookAgain(doubted: Doubted, signal: AbortSignal): Promise<SettleResponse | undefined> {
@@ -308,12 +317,12 @@ export class FacilitatorRouter implements Facilitator {
 
   /** The same for nobody who waits, as often as it is asked. */
   async recoverDoubted(
-    { request, handedOverAt: head, facilitator, idempotencyKey }: Doubted,
+    { request, route, handedOverAt: head, facilitator, idempotencyKey }: Doubted,
     signal: AbortSignal,
   ): Promise<SettleResponse | undefined> {
     const to = { asked: this.#named(facilitator), idempotencyKey, signal };
     const answer = await this.#settlement.lookAgain({ request, head }, to);
-    if (answer !== undefined) this.#count(request, answer);
+    if (answer !== undefined) this.#count({ request, route }, answer);
     return answer;
   }
 
@@ -427,22 +436,22 @@ export class FacilitatorRouter implements Facilitator {
 
   /** A success is money that was settled; each is told once, but to callers who ask at the same time. */
   async #counted(
-    request: FacilitatorRequest,
+    sold: SoldPayment,
     idempotencyKey: string,
     settle: () => Promise<SettleResponse>,
   ): Promise<SettleResponse> {
     const answer = await this.#whileRunning(idempotencyKey, settle);
-    this.#count(request, answer);
+    this.#count(sold, answer);
     return answer;
   }
 
-  #count(request: FacilitatorRequest, { success }: SettleResponse): void {
+  #count({ request, route }: SoldPayment, { success }: SettleResponse): void {
     const { telemetry, describeAsset } = this.#options;
     if (!success || describeAsset === undefined) return;
     const { network, asset: address } = request.paymentRequirements;
     const { symbol: asset, decimals } = describeAsset(network, address);
     const amountAtomic = BigInt(amountOf(request));
-    telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic });
+    telemetry.metrics.settledAmount({ route, network, asset, decimals, amountAtomic });
   }
 
   async #whileRunning<Value>(key: string, work: () => Promise<Value>): Promise<Value> {

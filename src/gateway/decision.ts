@@ -37,6 +37,14 @@ export type RoutePlan =
   | { readonly kind: "free"; readonly meter: RouteMeter; readonly engine: Engine }
   | PricedPlan;
 
+/** A token as people name it. */
+interface AcceptedToken {
+  readonly network: string;
+  readonly address: string;
+  readonly symbol: string;
+  readonly decimals: number;
+}
+
 export interface PricedPlan {
   readonly kind: "priced";
   /** The route's key, as a label for logs. */
@@ -44,6 +52,8 @@ export interface PricedPlan {
   readonly meter: RouteMeter;
   readonly engine: Engine;
   readonly offers: Offers;
+  /** In which it can be paid. */
+  readonly tokens: readonly AcceptedToken[];
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
   readonly page: OfferPage | null;
   /** `Cache-Control` of what is sold: never for shared caches. */

@@ -9,6 +9,7 @@ import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { BUYER_LEFT } from "../telemetry/timeline.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
+import { noteSale } from "./access.ts";
 import {
   lateAnswer,
   RETRY_AFTER,
@@ -81,6 +82,7 @@ export async function deliver(
   const { visitor, decision, client, lines: cors, help } = visit;
   const { settlement } = paid;
   const { plan, target } = decision;
+  noteSale(visitor, plan, settlement, paid.isRepeat ? null : paid.terms);
   const version = versionOf(decision);
   const told = settlementLines({ success: true, ...settlement }, version);
   const receipt: Receipt = { version, lines: [...cors, ...told], help };
@@ -149,6 +151,7 @@ export async function replay(
   { logger, metrics }: Telemetry,
 ): Promise<RequestEnding> {
   const { plan } = decision;
+  noteSale(visitor, plan, settlement, null);
   const version = versionOf(decision);
   const receipt = settlementLines({ success: true, ...settlement }, version);
   const vary = shownIn(decision);

@@ -1,7 +1,8 @@
 /** How requests end: the one place where an answer of the gateway's own is given, and the one where an end is recorded. */
 import type { Logger } from "../telemetry/logger.ts";
-import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
+import { UNROUTED, type PaymentOutcome, type RouteMeter } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { endAccess } from "./access.ts";
 import { LATE_ANSWER, type OwnAnswer } from "./answers.ts";
 import { endEntry } from "./request-timeline.ts";
 import type { Delivery } from "./upstream/upstream.ts";
@@ -49,7 +50,7 @@ export class Endings {
 
   constructor(telemetry: Telemetry) {
     this.#telemetry = telemetry;
-    this.#unrouted = telemetry.metrics.route("(none)");
+    this.#unrouted = telemetry.metrics.route(UNROUTED);
   }
 
   /** @param started `performance.now()` when the request's head was there */
@@ -62,6 +63,7 @@ export class Endings {
     meter.finished(status, outcome, ms / 1000, upstreamMs / 1000, trace?.exemplar);
     trace?.end(meter.label, status, outcome);
     endEntry(this.#telemetry, visitor, { status, outcome, ms });
+    endAccess(this.#telemetry, visitor, { status, outcome, ms, route: meter.label });
     logAnswered(this.#telemetry.logger, visitor, { status, outcome, ms });
   }
 }

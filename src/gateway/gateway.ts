@@ -27,6 +27,7 @@ import type { Admission, GoodsRequest } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { beginAccess } from "./access.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -129,6 +130,7 @@ export class Gateway {
     const started = performance.now();
     const generation = this.work.begin();
     try {
+      beginAccess(this.#telemetry, visitor, generation.settings.trustedProxies);
       if (areSpansRecorded()) visitor.trace = RequestTrace.of(visitor);
       const served =
         visitor.trace === null

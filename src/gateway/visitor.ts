@@ -11,6 +11,7 @@ import { corsLines, LATE_ANSWER, type Answer, type CrossOrigin, type Help } from
 import type { AnswerWatch, AnswerReaderState } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
+import type { AccessNote } from "../telemetry/access-log.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import { addMissing } from "./message/field-lines.ts";
 import { notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
@@ -37,6 +38,8 @@ export interface Visitor extends Holder {
   trace: RequestTrace | null;
   /** What the operator's page shows of it; null: nothing. */
   entry: TimelineEntry | null;
+  /** What the access log will say of it; null: nothing. */
+  access: AccessNote | null;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
   /** Why the upstream would not be asked at all, for a client of that address; null: it would. */
@@ -109,6 +112,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   readonly request: InboundRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
+  access: AccessNote | null = null;
   bodyStalledMs = 0;
   answerStalledMs = 0;
   readonly #response: InboundResponse;
@@ -157,6 +161,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       return;
     }
     const bytes = answer.bytes?.length ?? Buffer.byteLength(body);
+    if (this.access !== null && this.request.method !== "HEAD") this.access.bytes = bytes;
     head.push("Content-Type", answer.type ?? JSON_TYPE, "Content-Length", String(bytes));
     response.writeHead(status, head);
     if (answer.bytes !== undefined) response.end(answer.bytes);
@@ -182,7 +187,9 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       const watched = this.#answers.begin(this);
       response.on("close", () => this.#answers.end(watched));
     };
-    return engine.forward({ request: this.request, response, begin, waits, ...passage });
+    const { access } = this;
+    const wrote = access === null ? undefined : (bytes: number) => void (access.bytes += bytes);
+    return engine.forward({ request: this.request, response, begin, waits, wrote, ...passage });
   }
 
   get stalledMs(): number {
@@ -261,6 +268,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     const sent = whenSent(response);
     response.writeHead(kept.status, replayLines(method, kept, to));
     response.end(kept.body);
+    if (this.access !== null && method !== "HEAD") this.access.bytes = kept.body.length;
     limitUnread(this.request, response);
     return sent;
   }
@@ -276,6 +284,7 @@ export class UpgradeVisitor implements Visitor {
   readonly request: IncomingMessage;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
+  access: AccessNote | null = null;
   readonly #socket: Socket;
   readonly #told: AlwaysTold;
 

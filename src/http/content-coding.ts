@@ -10,8 +10,11 @@ const MAX_FIELD_LENGTH = 512;
 /** A member of Accept-Encoding; `q` may stand in front of nothing else. */
 const MEMBER = /^\s*([\w*-]+)\s*(?:;\s*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*)?$/i;
 
-/** The best of ours that the client accepts; null: it wants the text as it is. */
-export function codingFor(accepted: string | undefined): ContentCoding | null {
+/** The best of those that the client accepts; null: it wants the text as it is. */
+export function codingFor(
+  accepted: string | undefined,
+  offered: readonly ContentCoding[] = CODINGS,
+): ContentCoding | null {
   if (accepted === undefined || accepted.length > MAX_FIELD_LENGTH) return null;
   const qualities = new Map<string, number>();
   for (const member of accepted.split(",")) {
@@ -20,6 +23,6 @@ export function codingFor(accepted: string | undefined): ContentCoding | null {
   }
   const any = qualities.get("*") ?? 0;
   const liked = (coding: ContentCoding): number => qualities.get(coding) ?? any;
-  const [best] = CODINGS.toSorted((one, other) => liked(other) - liked(one));
+  const [best] = offered.toSorted((one, other) => liked(other) - liked(one));
   return best !== undefined && liked(best) > 0 ? best : null;
 }

@@ -11,6 +11,8 @@ export const FIRST_DOUBT_MS = 5_000;
 export interface HandedOver {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
+  /** Key of the route that sells for it; null: nobody knows. */
+  readonly route: string | null;
   readonly idempotencyKey: string;
   readonly facilitator: string;
   /**

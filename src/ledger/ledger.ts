@@ -129,6 +129,8 @@ export interface StoredSubmission {
 export interface SubmittedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
+  /** Key of the route that sells for it; null: it is settled for somebody else, or nobody knows. */
+  readonly route: string | null;
   readonly state: PaymentState;
   /** Null until it is settled. */
   readonly settledTransaction: string | null;

@@ -202,6 +202,7 @@ export function termsOf(row: PaymentRow): ClaimTerms {
   return {
     binding: present(row.binding, "binding"),
     target: present(row.target, "target"),
+    ...(row.route !== null && { route: row.route }),
     idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
     request: requestOf(row),
     claimant: row.claimant ?? "",
@@ -216,6 +217,7 @@ export function handedOverOf(row: PaymentRow, key: PaymentKey, sinceMs: number):
     idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
     facilitator: present(row.facilitator, "facilitator"),
     handedOverAt: row.handedOverAt,
+    route: row.route,
     sinceMs,
   };
 }

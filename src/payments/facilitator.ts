@@ -34,6 +34,8 @@ export interface SettleOptions {
    * a payment settled before is refused (`invalid_transaction_state`).
    */
   readonly idempotencyKey?: string;
+  /** Key of the route that sells for it, for metrics. Default: none does, or nobody knows. */
+  readonly route?: string | null | undefined;
   /** That key was made for this call: nothing older can be asked for with it. */
   readonly isNewKey?: true;
   /**
@@ -68,6 +70,8 @@ export interface Doubted {
   /** The name of that one. */
   readonly facilitator: string;
   readonly idempotencyKey: string;
+  /** As of {@link SettleOptions.route}. */
+  readonly route?: string | null | undefined;
   /** Where the chain stood then: see {@link SettleOptions.onHandOver}. */
   readonly handedOverAt: number;
 }

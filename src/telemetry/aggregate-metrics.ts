@@ -5,6 +5,7 @@
  */
 import type { Exemplar, Family, SampleRow } from "./exposition.ts";
 import type { MetricsSnapshot } from "./metric-registry.ts";
+import { toldBy, type RouteMeterSettings } from "./route-meter.ts";
 
 /** `worker`: "0" for the first process, else the number of the worker. */
 export interface ProcessMetrics {
@@ -26,6 +27,7 @@ export function aggregateMetrics(
 /** What processes have counted that are gone. */
 export class EndedMetrics {
   #counted: MetricsSnapshot = [];
+  #isTold: ReturnType<typeof toldBy> = () => true;
   readonly #added = new WeakSet<object>();
 
   get counted(): MetricsSnapshot {
@@ -41,8 +43,20 @@ export class EndedMetrics {
   add(process: object, last: MetricsSnapshot): void {
     const counted = last.filter(({ name, type }) => type !== "gauge" && !OF_ONE_PROCESS.test(name));
     // Bounded: the labels are those of the configuration.
-    this.#counted = merge([this.#counted, counted]);
+    this.#keep(merge([this.#counted, counted]));
     this.#added.add(process);
+  }
+
+  /** As of `Metrics.configureRoutes`. */
+  configureRoutes(settings: RouteMeterSettings): void {
+    this.#isTold = toldBy(settings);
+    this.#keep(this.#counted);
+  }
+
+  #keep(counted: MetricsSnapshot): void {
+    this.#counted = counted.map((family) => {
+      return { ...family, rows: family.rows.filter((row) => this.#isTold(family, row)) };
+    });
   }
 }
 

@@ -13,10 +13,15 @@ export class Distribution {
   readonly values: Float64Array;
   readonly #bounds: readonly number[];
   #exemplars: (Exemplar | undefined)[] | undefined;
+  #isIdle = true;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.values = new Float64Array(bounds.length + 2);
+  }
+
+  get isIdle(): boolean {
+    return this.#isIdle;
   }
 
   get exemplars(): readonly (Exemplar | undefined)[] | undefined {
@@ -27,6 +32,7 @@ export class Distribution {
   observe(value: number, exemplar?: string): void {
     const bounds = this.#bounds;
     const { values } = this;
+    this.#isIdle = false;
     let index = 0;
     while (index < bounds.length && value > (bounds[index] ?? Infinity)) index += 1;
     values[index] = (values[index] ?? 0) + 1;
@@ -60,12 +66,16 @@ export class FlatHistogram implements FlatMetric {
     return distribution;
   }
 
+  /** What was counted for it is told no more. */
+  drop(labels: Labels): void {
+    this.#rows.delete(labelText(labels));
+  }
+
+  /** Without the sets of which nothing was observed. */
   read(): Family {
-    const rows = Array.from(this.#rows, ([labels, { values, exemplars }]) => ({
-      labels,
-      values,
-      exemplars,
-    }));
+    const rows = [...this.#rows].flatMap(([labels, { isIdle, values, exemplars }]) =>
+      isIdle ? [] : [{ labels, values, exemplars }],
+    );
     return { ...this.#about, type: "histogram", merge: "sum", bounds: this.#bounds, rows };
   }
 }

@@ -5,10 +5,13 @@
  */
 import { pino, type DestinationStream, type Logger as PinoLogger } from "pino";
 import pretty from "pino-pretty";
+import { PIPE_BUFFER } from "./access-log.ts";
 import { factsFor } from "./request-context.ts";
 
 export type Logger = PinoLogger;
-export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
+/** The most detailed first. */
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export interface LoggerOptions {
   readonly level: LogLevel;
@@ -18,9 +21,6 @@ export interface LoggerOptions {
   /** Other processes write to the same stdout: what is written at once is short enough to stay in one piece. */
   readonly isShared?: boolean;
 }
-
-/** So much is written to a pipe in one piece, whoever else writes to it (PIPE_BUF on Linux), bytes. */
-const PIPE_BUFFER = 4096;
 
 const SECRET_FIELDS = [
   "signature",
@@ -58,6 +58,11 @@ export function createLogger(options: LoggerOptions): Logger {
     colorize: process.stdout.isTTY && !process.env["NO_COLOR"],
   });
   return sparingTexts(pino(settings, stream));
+}
+
+/** From here on that is the least severe of what is logged, by the loggers that were made of this one as well. */
+export function setLevel(logger: Logger, level: LogLevel): void {
+  logger.level = level;
 }
 
 /**

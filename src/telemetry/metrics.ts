@@ -5,21 +5,33 @@
  */
 import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
-import { formatAmount } from "../x402/amount.ts";
-import { isNetworkName } from "../x402/network.ts";
-import type { X402Version } from "../x402/x402.ts";
+import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
+import { findNetwork, isNetworkName } from "../x402/network.ts";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
 import { NetworkMeter } from "./network-meter.ts";
 import { currentContext, exemplarOf } from "./request-context.ts";
-import { RouteMeters, type PaymentOutcome, type RouteMeter } from "./route-meter.ts";
+import {
+  RouteMeters,
+  type PaymentOutcome,
+  type Priced,
+  type ReplayReason,
+  type RouteMeter,
+  type RouteMeterSettings,
+} from "./route-meter.ts";
 import { SpanMeter } from "./span-meter.ts";
 import { TargetMeters } from "./target-meter.ts";
 
-export { PAYMENT_OUTCOMES } from "./route-meter.ts";
-export type { PaymentOutcome, RouteMeter } from "./route-meter.ts";
+export { PAYMENT_OUTCOMES, UNMATCHED, UNROUTED } from "./route-meter.ts";
+export type {
+  PaymentOutcome,
+  ReplayReason,
+  RouteMeter,
+  RouteMeterSettings,
+} from "./route-meter.ts";
 
 /** Upper bounds in seconds: a judgement takes milliseconds, a settlement seconds, a slow chain a minute. */
 const PAYMENT_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -29,6 +41,8 @@ const SUBMISSION_BOUNDS = [1, 2, 3, 5, 8, 13, 20, 30, 50, 80];
 
 /** An amount of a token, for the sum of what was settled. */
 export interface SettledAmount {
+  /** Key of the route that has sold for it; null or none: it was settled for somebody else. */
+  readonly route?: string | null | undefined;
   readonly network: string;
   readonly asset: string;
   readonly decimals: number;
@@ -45,6 +59,15 @@ export interface WalletReading {
   readonly settlementAtomic: bigint;
 }
 
+/** What a transaction of ours has cost, in the smallest unit of the network's own currency. */
+export interface SpentGas {
+  readonly fee: bigint;
+  /** Part of the fee. */
+  readonly priority: bigint;
+  /** What a whole unit of that currency is worth, attodollars; null: nobody says. */
+  readonly price: bigint | null;
+}
+
 /** How many payments wait, and for what. */
 export interface PaymentsWaiting {
   readonly unresolved: number;
@@ -52,9 +75,6 @@ export interface PaymentsWaiting {
   readonly undelivered: number;
   readonly offered: number;
 }
-
-/** Sold already, to a request for something else, or by somebody else under the same name. */
-export type ReplayReason = "used" | "elsewhere" | "imitated";
 
 type Reading = (counter: Counter) => void;
 
@@ -90,11 +110,6 @@ export class Metrics {
     "coinslot_settlements_total",
     "Settlements, by network, result (settled, failed, unavailable, unknown) and error code",
     ["network", "result", "code"],
-  );
-  readonly #settledAmount = this.#counter(
-    "coinslot_settled_amount_total",
-    "Sum settled in whole tokens, by network and asset (a float: for graphs, not for books)",
-    ["network", "asset"],
   );
   readonly #rpcCalls = this.#counter(
     "coinslot_rpc_calls_total",
@@ -145,15 +160,10 @@ export class Metrics {
     "Payments presented by buyers, by version of the protocol and payment outcome",
     ["version", "outcome"],
   );
-  readonly #replays = this.#counter(
-    "coinslot_replays_total",
-    "Kept answers given again to who paid for them, by route",
-    ["route"],
-  );
-  readonly #replaysRefused = this.#counter(
-    "coinslot_replays_refused_total",
-    "Payments refused because they were used before, by route and reason (used, elsewhere, imitated)",
-    ["route", "reason"],
+  readonly #accessLost = this.#counter(
+    "coinslot_access_log_lost_total",
+    "Lines of the access log that were not written, since it was read too slowly or could not be written",
+    [],
   );
   readonly #paymentsUnresolved = this.#gauge(
     "coinslot_payments_unresolved",
@@ -208,6 +218,9 @@ export class Metrics {
     if (withRuntime)
       collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
     this.registry.tidy();
+    for (const version of [X402_VERSION, X402_VERSION_2]) {
+      this.#presented.inc({ version, outcome: "paid" }, 0);
+    }
     new Gauge({
       name: "coinslot_build_info",
       help: "1, labelled with the running version",
@@ -229,8 +242,14 @@ export class Metrics {
     );
   }
 
-  route(label: string): RouteMeter {
-    return this.#routes.prepare(label);
+  /** `prices`: how it can be paid for; none where it cannot. */
+  route(label: string, prices: readonly Priced[] = []): RouteMeter {
+    return this.#routes.prepare(label, prices);
+  }
+
+  /** To be called with each configuration that comes into force; without it, whatever was asked for is told. */
+  configureRoutes(settings: RouteMeterSettings): void {
+    this.#routes.configure(settings);
   }
 
   verification(
@@ -255,9 +274,9 @@ export class Metrics {
     this.#settlementSeconds.prepare(labels).observe(seconds, exemplarNow());
   }
 
-  settledAmount({ network, asset, decimals, amountAtomic }: SettledAmount): void {
+  settledAmount({ route = null, network, asset, decimals, amountAtomic }: SettledAmount): void {
     const tokens = Number(formatAmount(amountAtomic, decimals));
-    this.#settledAmount.inc({ network, asset }, tokens);
+    this.#routes.earn({ route, network, asset, tokens });
   }
 
   rpcCall(network: string, method: string, result: string, seconds: number): void {
@@ -309,6 +328,19 @@ export class Metrics {
     this.#replacements.inc({ network });
   }
 
+  /** A transaction of ours is in a block. */
+  gasSpent(network: string, { fee, priority, price }: SpentGas): void {
+    const decimals = findNetwork(network)?.nativeCurrency.decimals ?? 0;
+    const whole = (atomic: bigint): number => Number(formatAmount(atomic, decimals));
+    const worth = price === null ? null : worthOf(fee, decimals, price);
+    const dollars = worth === null ? null : Number(formatAmount(worth, ATTODOLLAR_DECIMALS));
+    this.networks.spent(network, {
+      base: whole(fee - priority),
+      priority: whole(priority),
+      dollars,
+    });
+  }
+
   /** A payment was left behind by its transaction and waits to be signed anew. */
   withdrawal(network: string): void {
     this.#withdrawals.inc({ network });
@@ -335,16 +367,22 @@ export class Metrics {
     );
   }
 
-  /** The queue of a network is asked at each scrape; asked again, the later reader counts. */
-  observeQueue(network: string, read: () => number): void {
+  /**
+   * The queue of a network is asked at each scrape; asked again, the later reader counts.
+   * @param price as of {@link SpentGas}
+   */
+  observeQueue(network: string, read: () => number, price: bigint | null = null): void {
     this.#queues.set(network, read);
     // There from the beginning: a counter that begins at 1 looks to an alert like one that did not change.
+    this.#verifications.inc({ network, result: "valid", code: "" }, 0);
+    this.#settlements.inc({ network, result: "settled", code: "" }, 0);
     const counters = [this.#submissions, this.#replacements, this.#withdrawals];
     for (const counter of counters) counter.inc({ network }, 0);
     for (const delivered of ["true", "false"]) {
       this.#reorganizations.inc({ network, delivered }, 0);
     }
     this.networks.begin(network);
+    this.gasSpent(network, { fee: 0n, priority: 0n, price });
   }
 
   counts({ unresolved, held, undelivered, offered }: PaymentsWaiting): void {
@@ -377,6 +415,11 @@ export class Metrics {
     this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
   }
 
+  /** A line of the access log is not written. */
+  accessLost(): void {
+    this.#accessLost.inc();
+  }
+
   /** A request that brought a payment in the envelope of that version has ended. */
   presented(version: X402Version, outcome: PaymentOutcome): void {
     this.#presented.inc({ version, outcome });
@@ -384,12 +427,12 @@ export class Metrics {
 
   /** A kept answer was given again; `route` is the label of the route's meter. */
   replayed(route: string): void {
-    this.#replays.inc({ route });
+    this.#routes.find(route)?.replayed();
   }
 
   /** A payment was refused because it had been presented before; `route` as of {@link replayed}. */
   replayRefused(route: string, reason: ReplayReason): void {
-    this.#replaysRefused.inc({ route, reason });
+    this.#routes.find(route)?.replayRefused(reason);
   }
 
   /** With `read`, the counter is filled from our own counts at each scrape. */

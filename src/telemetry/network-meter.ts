@@ -1,4 +1,7 @@
-/** What is known of each network: whether payments on it are taken, why not, and how far its chain is. */
+/**
+ * What is known of each network: whether payments on it are taken, why not, how far its chain is, and what it has cost
+ * to settle there.
+ */
 import { Counter, Gauge } from "prom-client";
 import type { MetricRegistry } from "./metric-registry.ts";
 
@@ -17,6 +20,17 @@ export type ClosedReason =
   | "unauthorized"
   | "fee-payer";
 
+/** As an operator is told of it: `ledger`, nothing can be written down, and so no payment is taken anywhere. */
+export type ToldReason = ClosedReason | "ledger";
+
+/** What a transaction of ours has cost, in whole units of the network's own currency. */
+interface Spent {
+  readonly base: number;
+  readonly priority: number;
+  /** Null where nobody says what that currency is worth. */
+  readonly dollars: number | null;
+}
+
 /** What is not done for a while, because payments did not move. */
 const PAUSES = ["smart-wallets", "batches", "new-payers"] as const;
 
@@ -24,7 +38,9 @@ export class NetworkMeter {
   readonly #heads: Gauge;
   readonly #revertedGas: Counter;
   readonly #pauses: Counter;
-  #readClosed = (): ReadonlyMap<string, ClosedReason | null> => new Map();
+  readonly #spentGas: Counter;
+  readonly #spentDollars: Counter;
+  #readClosed: () => Promise<ReadonlyMap<string, ToldReason | null>> = async () => new Map();
 
   constructor(registry: MetricRegistry) {
     const registers = [registry];
@@ -47,14 +63,27 @@ export class NetworkMeter {
       labelNames: ["network", "reason"],
       registers,
     });
-    const open = new Gauge({
-      name: "coinslot_network_open",
-      help: "1 where payments on the network are taken, 0 where they are not",
+    this.#spentGas = new Counter({
+      name: "coinslot_gas_spent_total",
+      help: "What our transactions have cost that this process saw in a block first, whole units of the network's currency, by network and kind (priority: what was paid to be quicker; base: the rest)",
+      labelNames: ["network", "kind"],
+      registers,
+    });
+    this.#spentDollars = new Counter({
+      name: "coinslot_gas_spent_dollars_total",
+      help: "The same in dollars at nativePrice of that moment, by network; not there where that is not set",
       labelNames,
       registers,
-      collect: () => {
+    });
+    const open = new Gauge({
+      name: "coinslot_network_open",
+      help: "1 where a payment on the network is taken now, 0 where it is not",
+      labelNames,
+      registers,
+      collect: async () => {
+        const closed = await this.#readClosed();
         open.reset();
-        for (const [network, reason] of this.#readClosed()) {
+        for (const [network, reason] of closed) {
           open.set({ network }, Number(reason === null));
         }
       },
@@ -64,9 +93,10 @@ export class NetworkMeter {
       help: "1 for the reason why payments on a network are not taken, by network; not there where they are",
       labelNames: ["network", "reason"],
       registers,
-      collect: () => {
+      collect: async () => {
+        const reasons = await this.#readClosed();
         closed.reset();
-        for (const [network, reason] of this.#readClosed()) {
+        for (const [network, reason] of reasons) {
           if (reason !== null) closed.set({ network, reason }, 1);
         }
       },
@@ -88,6 +118,13 @@ export class NetworkMeter {
     this.#pauses.inc({ network, reason });
   }
 
+  /** A transaction of ours is in a block. */
+  spent(network: string, { base, priority, dollars }: Spent): void {
+    this.#spentGas.inc({ network, kind: "base" }, base);
+    this.#spentGas.inc({ network, kind: "priority" }, priority);
+    if (dollars !== null) this.#spentDollars.inc({ network }, dollars);
+  }
+
   /** There from the beginning: a counter that begins at 1 looks to an alert like one that did not change. */
   begin(network: string): void {
     this.#revertedGas.inc({ network }, 0);
@@ -95,7 +132,7 @@ export class NetworkMeter {
   }
 
   /** Why each network is closed is asked at each scrape; null: it is open. */
-  observeClosed(read: () => ReadonlyMap<string, ClosedReason | null>): void {
+  observeClosed(read: () => Promise<ReadonlyMap<string, ToldReason | null>>): void {
     this.#readClosed = read;
   }
 }

@@ -5,6 +5,7 @@
 import type { AddressInfo } from "node:net";
 import { aggregateMetrics, EndedMetrics } from "../telemetry/aggregate-metrics.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
+import type { RouteMeterSettings } from "../telemetry/metrics.ts";
 import { WorkerSlot, type WorkerSlotOptions } from "./worker-slot.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
@@ -92,6 +93,11 @@ export class WorkerPool {
       .filter(({ process }) => !this.#ended.has(process))
       .map(({ worker, process, isLeaving }) => ({ worker, isLeaving, metrics: process.counted }));
     return aggregateMetrics([first, ...workers], this.#ended);
+  }
+
+  /** As of `Metrics.configureRoutes`: of what processes have counted that are gone. */
+  configureRoutes(settings: RouteMeterSettings): void {
+    this.#ended.configureRoutes(settings);
   }
 
   /**

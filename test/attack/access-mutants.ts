@@ -92,8 +92,8 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     name: "lets a page reload the configuration",
     cites: "H15",
     file: ADMIN,
-    find: `if (request.headers.origin !== undefined) return send(response, 403, "not for browsers\\n");`,
-    put: ``,
+    find: `if (request.headers.origin === undefined) return true;`,
+    put: `return true;`,
     topics: ["not-for-buyers"],
   },
   {

@@ -454,6 +454,14 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     topics: ["hostile-backend"],
   },
   {
+    name: "lets a stranger end a line of the access log, and write the next",
+    cites: "H17",
+    file: "src/telemetry/access-log.ts",
+    find: `if (text.length <= most && PLAIN.test(text)) return text;`,
+    put: `if (text.length <= most) return text;`,
+    unit: "test/unit/telemetry/access-log.test.ts",
+  },
+  {
     name: "shows secrets in dumps",
     cites: "H18",
     file: "src/config/facilitator/secret.ts",

@@ -49,6 +49,15 @@ describe.skipIf(!canMount)("a full disk", () => {
       const filler = join(site.diskOf(served), "filler");
       await fill(filler);
       expect(await served.untilReady(503)).toContain("ledger");
+      const gauge = async (): Promise<readonly string[]> => {
+        const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
+        return metrics.split("\n").filter((line) => /^coinslot_network_(open|closed)/.test(line));
+      };
+      const network = `network="${chain.network.name}"`;
+      expect(await gauge()).toEqual([
+        `coinslot_network_open{${network}} 0`,
+        `coinslot_network_closed_reason{${network},reason="ledger"} 1`,
+      ]);
       const buyer = await richBuyer(chain);
       const header = await sign(buyer, url);
       const sent = await chain.rpc("eth_getTransactionCount", [signer.address, "pending"]);
@@ -61,6 +70,7 @@ describe.skipIf(!canMount)("a full disk", () => {
 
       await rm(filler);
       await served.untilReady();
+      expect(await gauge()).toEqual([`coinslot_network_open{${network}} 1`]);
       expect(await present(url, header)).toMatchObject({ status: 200, text: "fine" });
       expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
       expect(seen).toHaveLength(2);

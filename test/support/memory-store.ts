@@ -184,9 +184,10 @@ export class MemoryStore {
     const payments: StoredSubmission["payments"][number][] = [];
     for (const [key, { row }] of this.payments) {
       if (row.submission !== submission.id) continue;
-      const { state, settledTransaction } = row;
+      const { state, route, settledTransaction } = row;
       const heldTransaction = state === "SIGNED" ? row.heldTransaction : null;
-      payments.push({ key, request: requestOf(row), state, settledTransaction, heldTransaction });
+      const facts = { route, state, settledTransaction, heldTransaction };
+      payments.push({ key, request: requestOf(row), ...facts });
     }
     return { ...submission, payments };
   }

@@ -60,9 +60,14 @@ export function maskKeys(text: string): string {
   return text.replace(KEY_LIKE, stars);
 }
 
+/** Keys, and user names and passwords of URLs, in any text. */
+export function maskText(text: string): string {
+  return maskKeys(text).replace(CREDENTIALS, stars);
+}
+
 /** `unsound`: parts of the text of which the tree says nothing certain, where no value is shown that could be one. */
 export function maskSecrets(text: string, tree: Tree, unsound: readonly Span[]): string {
-  let masked = maskKeys(text).replace(CREDENTIALS, stars);
+  let masked = maskText(text);
   const replace = ({ offset, length }: Span, change: (written: string) => string): void => {
     const end = offset + length;
     masked = masked.slice(0, offset) + change(masked.slice(offset, end)) + masked.slice(end);

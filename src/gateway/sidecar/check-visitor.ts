@@ -9,6 +9,7 @@ import { valueOf } from "../message/field-values.ts";
 import { createHash } from "node:crypto";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import type { Answer } from "../answers.ts";
+import type { AccessNote } from "../../telemetry/access-log.ts";
 import type { TimelineEntry } from "../../telemetry/timeline.ts";
 import type { InboundResponse } from "../message/inbound.ts";
 
@@ -63,6 +64,7 @@ export class CheckVisitor implements Visitor {
   readonly request: OriginalRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
+  access: AccessNote | null = null;
   /** A place is held for the proxy, never for its client. */
   readonly stalledMs = 0;
   /** The body is the proxy's to wait for. */

@@ -220,6 +220,7 @@ export class Forwarding implements ClientHandler {
     this.#state = { is: "ended", answer, last };
     const { request, response, removed } = this.#exchange;
     if (trailers.length > 0) response.addTrailers(trailerLines(trailers, removed));
+    if (last !== null) this.#exchange.wrote?.(last.length);
     if (last === null) response.end();
     else if (last.length > oneWriteLimit) response.end(last);
     else response.end(last.toString("latin1"), "latin1");
@@ -279,7 +280,8 @@ export class Forwarding implements ClientHandler {
 
   /** False: the client is behind. */
   #write(chunk: Buffer, { kept }: BackendAnswer): boolean {
-    const { response } = this.#exchange;
+    const { response, wrote } = this.#exchange;
+    wrote?.(chunk.length);
     if (kept !== null) return response.write(chunk);
     return response.write(chunk, (error) => {
       if (!error) giveBack(chunk);

@@ -69,6 +69,8 @@ export interface UpstreamExchange extends Passage {
   readonly begin?: () => void;
   /** Called when bytes of the answer wait for the client, perhaps more than once. */
   readonly waits?: () => void;
+  /** Hears of bytes of the answer's body as they are written. */
+  readonly wrote?: ((bytes: number) => void) | undefined;
   readonly response: InboundResponse;
   /**
    * Statuses, of 502, 503 and 504, that are not passed on where the request can be sent elsewhere: the exchange

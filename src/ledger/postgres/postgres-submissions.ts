@@ -232,7 +232,7 @@ async function lock(session: Session, id: string): Promise<SubmissionRow | undef
 }
 
 function carried(key: PaymentKey, row: PaymentRow): SubmittedPayment {
-  const { state, settledTransaction } = row;
+  const { state, route, settledTransaction } = row;
   const heldTransaction = isHeld(row) ? row.heldTransaction : null;
-  return { key, request: requestOf(row), state, settledTransaction, heldTransaction };
+  return { key, request: requestOf(row), route, state, settledTransaction, heldTransaction };
 }

@@ -200,11 +200,12 @@ function notLeased({ network, address }: Lease): LedgerConflict {
 }
 
 function submittedOf(row: PaymentRow, key: string): SubmittedPayment {
-  const { state, settledTransaction } = row;
+  const { state, route, settledTransaction } = row;
   const heldTransaction = isHeld(row) ? row.heldTransaction : null;
   return {
     key: key as PaymentKey,
     request: requestOf(row),
+    route,
     state,
     settledTransaction,
     heldTransaction,

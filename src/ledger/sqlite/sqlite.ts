@@ -174,8 +174,8 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       const payments = keys.map((key) => {
         const { next } = this.#take(key, (row, moment) => machine.sign(row, submission.id, moment));
         if (!next) throw new TypeError("a signed payment has a row");
-        const { state, settledTransaction } = next;
-        const facts = { state, settledTransaction, heldTransaction: null };
+        const { state, route, settledTransaction } = next;
+        const facts = { state, route, settledTransaction, heldTransaction: null };
         return { key, request: requestOf(next), ...facts };
       });
       return { ...submission, payments };

@@ -148,11 +148,12 @@ export class Settlement {
     const { facilitator, redemptions } = this.#options;
     const { payment, terms, askedBefore, handedOverAt, signal } = course;
     const { key } = payment;
-    const { request, idempotencyKey } = terms;
+    const { request, idempotencyKey, route } = terms;
     const failed = explain({ kind: "failed", failure }, request);
     if (askedBefore === null || handedOverAt === null) return failed;
     try {
-      const doubted = { key, request, facilitator: askedBefore, idempotencyKey, handedOverAt };
+      const at = { facilitator: askedBefore, handedOverAt };
+      const doubted = { key, request, route, idempotencyKey, ...at };
       const seen = await facilitator.lookAgain?.(doubted, signal);
       if (seen === undefined) return failed;
       if (!seen.success) {
@@ -192,7 +193,7 @@ export class Settlement {
     const { facilitator, redemptions, timeline } = this.#options;
     const { payment, verified, terms, askedBefore, handedOverAt, isSigned, signal } = course;
     const { key, network } = payment;
-    const { idempotencyKey } = terms;
+    const { idempotencyKey, route } = terms;
     let isHandedOver = false;
     const onHandOver = async (name: string, head: number | null): Promise<void> => {
       await redemptions.step(key, { kind: "handedOver", facilitator: name, head });
@@ -204,7 +205,8 @@ export class Settlement {
     };
     try {
       const claim = verified === undefined ? "found" : "new";
-      const settle = { signal, idempotencyKey, claim, onHandOver, verified, ...asked } as const;
+      const about = { idempotencyKey, route, claim, verified } as const;
+      const settle = { signal, onHandOver, ...about, ...asked };
       const options = { attributes: { "coinslot.network": network } };
       const ask = () =>
         inSpan("settle", options, async (span) => {

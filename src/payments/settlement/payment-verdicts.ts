@@ -37,6 +37,7 @@ export interface VerdictEvents {
 interface WatchedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
+  readonly route: string | null;
   readonly authorization: unknown;
   /** `left`: signed anew, alone, or not at all; `undone`: it was settled, and the chain has another past now. */
   fate: "open" | "settled" | "held" | "failed" | "left" | "undone";
@@ -74,14 +75,15 @@ export class PaymentVerdicts {
     this.#submission = id;
     this.#isLone = payments.length === 1;
     this.#payments = payments.flatMap((submitted) => {
-      const { key, request } = submitted;
+      const { key, request, route } = submitted;
       const parsed = at.mechanism.parse(request);
       if (!parsed.ok) {
         log.error({ key, detail: parsed.error.detail }, "a signed payment cannot be read");
         return [];
       }
       const authorization = parsed.value;
-      return [{ key, request, authorization, fate: fateOf(submitted), suspicion: undefined }];
+      const fate = fateOf(submitted);
+      return [{ key, request, route, authorization, fate, suspicion: undefined }];
     });
     this.#isUnreadable = this.#payments.length < payments.length;
   }
@@ -230,7 +232,7 @@ export class PaymentVerdicts {
     const settlement = { transaction, network, payer };
     await this.#at.ledger.step(key, { kind: "settled", settlement });
     payment.fate = "settled";
-    this.#countAmount(request);
+    this.#countAmount(payment);
     this.#log.info({ key, payer, settled: transaction, submitter }, "payment settled");
     this.#events.landed(key, { kind: "settled", settlement });
   }
@@ -253,12 +255,12 @@ export class PaymentVerdicts {
     this.#events.landed(key, endingOf(outcome));
   }
 
-  #countAmount(request: FacilitatorRequest): void {
+  #countAmount({ request, route }: WatchedPayment): void {
     const { network, asset } = request.paymentRequirements;
     const { symbol, decimals } = this.#at.describeAsset(network, asset);
     const amountAtomic = BigInt(amountOf(request));
     const { metrics } = this.#at.telemetry;
-    metrics.settledAmount({ network, asset: symbol, decimals, amountAtomic });
+    metrics.settledAmount({ route, network, asset: symbol, decimals, amountAtomic });
   }
 }
 

@@ -86,7 +86,8 @@ export class SettlementEngine {
       unread: (item, cause) => this.#run(this.#giveUp(item, cause)),
     });
     this.#alarm = new Alarm(options.time, closing, () => this.#dispatch());
-    options.telemetry.metrics.observeQueue(this.#network, () => this.#queue.size);
+    const price = options.nativePrice?.(this.#network) ?? null;
+    options.telemetry.metrics.observeQueue(this.#network, () => this.#queue.size, price);
   }
 
   /** The work on that payment in this process. */

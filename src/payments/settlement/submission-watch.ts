@@ -70,6 +70,8 @@ export class SubmissionWatch {
   #isNext = false;
   #doublings: number;
   #nextLateLookMs = 0;
+  /** In the smallest unit of the network's own currency. */
+  #countedFee = 0n;
 
   constructor(
     stored: StoredSubmission,
@@ -273,7 +275,10 @@ export class SubmissionWatch {
 
   async #conclude(state: SubmissionState, look?: Look): Promise<void> {
     try {
-      await this.#at.ledger.concluded(this.id, state, look && this.#costIn(look));
+      const cost = look && this.#costIn(look);
+      await this.#at.ledger.concluded(this.id, state, cost);
+      // What is final now was counted when it was in a block.
+      if (this.#state === "OPEN" && cost !== undefined) this.#count(cost);
       this.#state = state;
     } catch (cause) {
       if (!(cause instanceof LedgerConflict)) throw cause;
@@ -282,6 +287,16 @@ export class SubmissionWatch {
       this.#state = "CLOSED";
       await this.#sender.doubted();
     }
+  }
+
+  /** Its cost, less what was counted of it before its block left the chain. */
+  #count({ feeAtomic, priorityAtomic, priceAttodollars }: SubmissionCost): void {
+    const fee = BigInt(feeAtomic) - this.#countedFee;
+    if (fee <= 0n) return;
+    this.#countedFee += fee;
+    const price = priceAttodollars === null ? null : BigInt(priceAttodollars);
+    const priority = BigInt(priorityAtomic) < fee ? BigInt(priorityAtomic) : fee;
+    this.#at.telemetry.metrics.gasSpent(this.#stored.network, { fee, priority, price });
   }
 
   #costIn({ included, payments }: Look): SubmissionCost | undefined {

@@ -27,6 +27,7 @@ import {
 } from "../../../src/gateway/upstream/upstream.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
+import type { AccessLog } from "../../../src/telemetry/access-log.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
@@ -76,6 +77,8 @@ export interface ShopOptions {
   readonly sold?: Partial<PricedPlan>;
   /** Gets the lines of the log; default: nobody does. */
   readonly log?: string[];
+  /** Default: there is none. */
+  readonly access?: AccessLog;
 }
 
 /**
@@ -107,6 +110,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     meter,
     engine,
     offers,
+    tokens: [{ network: offer.network, address: offer.asset, symbol: "USDC", decimals: 6 }],
     page: null,
     cacheControl,
     repeat: null,
@@ -174,7 +178,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     },
     bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },
     answerLimits: { ...defaultAnswerLimits, ...options.answerLimits },
-    telemetry: { logger, metrics },
+    telemetry: { logger, metrics, access: options.access },
   });
   const listener = new Listener(gateway, { host: "127.0.0.1", port: 0, headerBytes: 32_768 });
   const { port } = await listener.open();

@@ -57,6 +57,7 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
   const closing = new AsyncDisposableStack();
   const signer = freshAccount();
   let chain: Chain;
+  let site: Site;
   let served: Served;
   let prometheus: Prometheus;
 
@@ -71,7 +72,7 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     const elsewhere = closing.use(
       await startScriptedFacilitator(() => ({ status: 200, body: { kinds: [] } })),
     );
-    const site = closing.use(await Site.create());
+    site = closing.use(await Site.create());
     await writeFile(join(site.folder, "tls.crt"), FIRST.cert);
     await writeFile(join(site.folder, "tls.key"), FIRST.key);
     served = await site.serve(
@@ -83,15 +84,16 @@ facilitator:
   listen: { address: "127.0.0.1:0", tls: { cert: tls.crt, key: tls.key } }
   embedded:
     networks:
-      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER], nativePrice: $2000 }
       solana-devnet: { rpc: ["${node.rpcUrl}"], signers: [env:SOLANA_KEY] }
   remote: [{ url: "${elsewhere.url}" }]
 unmatched: deny
 workers: 2
-logging: { level: info }
+logging: { level: info, access: { format: combined, file: access.log } }
 routes:
   GET /weather: { price: $0.01, description: Weather }
   GET /news: { price: $0.01, description: News }
+  GET /first: { price: $0.01, description: Sold once }
   GET /health: free
 `,
       { SIGNER: signer.privateKey, SOLANA_KEY: feePayer.secret },
@@ -158,6 +160,35 @@ routes:
         expect.stringMatching(/inactive|pending/),
       ]);
     }
+  });
+
+  test("counts the first sale of a route, what it earned, and its gas", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${served.url}/first`);
+    expect((await present(`${served.url}/first`, header)).status).toBe(200);
+    const valueOf = async (query: string): Promise<number> => {
+      const { result } = Object(await prometheus.ask("query", { query }));
+      return Number(result[0]?.value[1] ?? Number.NaN);
+    };
+    const sales = 'increase(coinslot_http_requests_total{route="GET /first",outcome="paid"}[5m])';
+    const income = 'sum(increase(coinslot_settled_amount_total{route="GET /first"}[5m]))';
+    // Without its beginning at 0 both would be 0; what is there is stretched to the whole time.
+    await expect.poll(() => valueOf(sales), { timeout: 20_000 }).toBeGreaterThanOrEqual(1);
+    await expect.poll(() => valueOf(income), { timeout: 20_000 }).toBeGreaterThanOrEqual(0.01);
+    const gas = 'sum(coinslot_gas_spent_total{network="base-sepolia"})';
+    const dollars = 'coinslot_gas_spent_dollars_total{network="base-sepolia"}';
+    expect(await valueOf(gas)).toBeGreaterThan(0);
+    expect((await valueOf(`${dollars} / on () ${gas}`)) / 2000).toBeCloseTo(1, 6);
+  });
+
+  test("is told of what the access log tells line by line", async () => {
+    const log = await readFile(join(site.folder, "access.log"), "utf8");
+    const sold = log.split("\n").filter((line) => line.includes('"GET /first" paid'));
+    expect(sold).toEqual([
+      expect.stringMatching(
+        /^127\.0\.0\.1 - 0x[0-9a-fA-F]{40} \[[^\]]+ \+0000\] "GET \/first HTTP\/1\.1" 200 4 "-" "[^"]*" "GET \/first" paid 0\.01 USDC base-sepolia 0x[0-9a-f]{64} [0-9a-f]{16} [0-9.]+ [0-9a-z-]+$/,
+      ),
+    ]);
   });
 
   test("is led from a settlement in a graph to its lines in the log", async () => {

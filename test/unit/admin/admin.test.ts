@@ -1,4 +1,5 @@
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import { gunzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createAdminHandler, type Readiness } from "../../../src/admin/admin.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
@@ -16,15 +17,17 @@ async function stage(readiness: () => Promise<Readiness> = async () => READY) {
   const server = createServer(createAdminHandler({ telemetry: { logger, metrics }, readiness }));
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
   onTestFinished(() => drain(server, AbortSignal.abort()));
-  const ask = async (path: string, method = "GET") => {
-    const outgoing = httpRequest({ port, host: "127.0.0.1", path, method, agent: false }).end();
+  const ask = async (path: string, method = "GET", fields: Record<string, string> = {}) => {
+    const place = { port, host: "127.0.0.1", path, method };
+    const outgoing = httpRequest({ ...place, headers: fields, agent: false }).end();
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       outgoing.on("response", resolve).on("error", reject);
     });
     const parts: Buffer[] = [];
     for await (const part of answer) parts.push(Buffer.from(part));
     const { statusCode: status, headers } = answer;
-    return { status, headers, text: Buffer.concat(parts).toString("utf8") };
+    const body = Buffer.concat(parts);
+    return { status, headers, body, text: body.toString("utf8") };
   };
   return { ask, metrics, lines };
 }
@@ -51,6 +54,21 @@ describe("/metrics", () => {
       labels: { route: "GET /a", code: "200", outcome: "paid" },
       value: 1,
     });
+  });
+
+  test("is compressed for who asks for that, and is the same", async () => {
+    const { ask, metrics } = await stage();
+    metrics.route("GET /a").finished(200, "paid", 0.2, 0.1);
+    const { headers, body } = await ask("/metrics", "GET", { "accept-encoding": "br, gzip;q=0.5" });
+    expect([headers["content-encoding"], headers.vary]).toEqual([
+      "gzip",
+      "Accept, Accept-Encoding",
+    ]);
+    const plainly = await ask("/metrics", "GET", { "accept-encoding": "gzip;q=0, br" });
+    expect(plainly.headers["content-encoding"]).toBeUndefined();
+    expect(body.length).toBeLessThan(plainly.body.length / 4);
+    const names = (text: string) => [...readScrape(text).types.keys()];
+    expect(names(gunzipSync(body).toString("utf8"))).toEqual(names(plainly.text));
   });
 
   test("has a query that means nothing", async () => {
@@ -121,7 +139,7 @@ describe("anything else", () => {
       expect(await ask(path)).toMatchObject({
         status: 404,
         headers: plain,
-        text: "try /metrics, /livez, /readyz, /payments, /listing or POST /-/reload\n",
+        text: "try /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n",
       });
     },
   );

@@ -87,7 +87,8 @@ describe("a configuration", () => {
       support: null,
       paywall: { page: true, brand: "" },
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
-      logging: { level: "info", format: "json" },
+      logging: { level: "info", format: "json", access: null },
+      metrics: { routeHistograms: true },
       cors: "off",
     });
     expect(config.routes).toEqual([

@@ -236,6 +236,7 @@ export function describeClaims(open: OpenLedger): void {
         idempotencyKey: CALLER,
         facilitator: FACILITATOR,
         handedOverAt: null,
+        route: null,
         sinceMs: time.nowMs - 2000 + index * 1000,
       })),
     );

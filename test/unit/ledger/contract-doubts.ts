@@ -111,7 +111,7 @@ export function describeDoubts(open: OpenLedger): void {
     expect(await ledger.doubted(10)).toEqual([]);
     time.nowMs += FIRST_DOUBT_MS;
     const sinceMs = time.nowMs - FIRST_DOUBT_MS;
-    const due = { key, request, idempotencyKey: CALLER, facilitator: FACILITATOR };
+    const due = { key, request, route: null, idempotencyKey: CALLER, facilitator: FACILITATOR };
     expect(await ledger.doubted(10)).toEqual([{ ...due, handedOverAt: HEAD, sinceMs }]);
     await ledger.step(key, { kind: "lookedAgain", nextMs: time.nowMs + 60_000 });
     expect(await ledger.doubted(10)).toEqual([]);

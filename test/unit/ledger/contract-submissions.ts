@@ -33,7 +33,11 @@ export function describeSubmissions(open: OpenLedger): void {
     it("several payments in one transaction, and gives back what it stored", async () => {
       const { ledger, time } = place();
       const payments = [3, 1, 2].map(examplePayment);
-      for (const payment of payments) await bring(ledger, payment, "claimed");
+      const route = "GET /premium-data";
+      for (const payment of payments) {
+        const { key } = payment;
+        await ledger.step(key, { kind: "claim", terms: termsOf(payment, { route }) });
+      }
       time.nowMs += 5000;
       const submission = await sign(ledger, payments, { seed: 7 });
       expect(submission).toEqual({
@@ -46,6 +50,7 @@ export function describeSubmissions(open: OpenLedger): void {
         payments: payments.map(({ key, request }) => ({
           key,
           request,
+          route,
           state: "SIGNED",
           settledTransaction: null,
           heldTransaction: null,

@@ -28,6 +28,35 @@ function serve(times: number): (metrics: Metrics) => void {
   };
 }
 
+test("what processes counted that are gone is told as long as its route is there", async () => {
+  const ended = new EndedMetrics();
+  const fill = (metrics: Metrics): void => {
+    for (const route of ["GET /weather", "GET /n\\ews"]) {
+      metrics.route(route).finished(200, "paid", 0.002, 0.001);
+    }
+    metrics.verification("base-sepolia", "valid", "", 0.02);
+  };
+  const add = async (): Promise<void> => {
+    const each = await snapshot("1", fill);
+    ended.add(each, each.metrics);
+  };
+  const told = () => expose(ended.counted);
+  await add();
+  expect(told()).toContain('route="GET /weather"');
+  ended.configureRoutes({ routes: ["GET /n\\ews"], isByRoute: true });
+  await add();
+  expect(told()).not.toContain("GET /weather");
+  const news = 'route="GET /n\\\\ews"';
+  expect(linesOf(told(), "coinslot_http_requests_total")).toEqual([
+    `coinslot_http_requests_total{${news},code="200",outcome="paid"} 2`,
+  ]);
+  const durations = "coinslot_http_request_duration_seconds_count";
+  expect(linesOf(told(), durations)).toEqual([`${durations}{${news}} 2`]);
+  ended.configureRoutes({ routes: ["GET /n\\ews"], isByRoute: false });
+  expect(linesOf(told(), durations)).toEqual([]);
+  expect(linesOf(told(), "coinslot_verification_duration_seconds_count")).toHaveLength(1);
+});
+
 /** The lines of one metric, without those of help and type. */
 function linesOf(text: string, name: string): string[] {
   return text.split("\n").filter((line) => line.startsWith(name));

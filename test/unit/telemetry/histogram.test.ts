@@ -77,15 +77,19 @@ describe("a flat histogram", () => {
     );
   });
 
-  test("is empty but announced before anything was observed", async () => {
+  test("is empty but announced before anything was observed, and after what was is dropped", async () => {
     const { registry, histogram } = open();
+    const samples = async () => readScrape(await registry.metrics()).samples;
     expect(readScrape(await registry.metrics())).toEqual({
       samples: [],
       types: new Map([[NAME, "histogram"]]),
     });
-    histogram.prepare({ route: "/" });
-    const { samples } = readScrape(await registry.metrics());
-    expect(samples.map(({ value }) => value)).toEqual([0, 0, 0, 0, 0, 0, 0]);
+    const distribution = histogram.prepare({ route: "/" });
+    expect(await samples()).toEqual([]);
+    distribution.observe(0);
+    expect(await samples()).toHaveLength(7);
+    histogram.drop({ route: "/" });
+    expect(await samples()).toEqual([]);
   });
 
   test("keeps one row for each label set, however often it is prepared", () => {

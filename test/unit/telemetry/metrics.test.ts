@@ -10,6 +10,7 @@ const VOCABULARY: ReadonlySet<string> = new Set([
   "delivered", // true or false
   "facilitator", // the configuration
   "file", // certificates in the configuration
+  "kind", // base or priority
   "host", // the RPC endpoints of the configuration
   "le", // the buckets
   "method", // the JSON-RPC methods that the mechanisms call
@@ -73,12 +74,13 @@ function used(): Metrics {
   metrics.networks.reverted("base", 300_000);
   metrics.networks.paused("base", "batches");
   metrics.networks.observeClosed(
-    () =>
+    async () =>
       new Map([
         ["base", null],
         ["polygon", "wallet"],
       ]),
   );
+  metrics.gasSpent("base", { fee: 10n ** 15n, priority: 10n ** 14n, price: 10n ** 18n });
   const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
   target.count("answered");
   target.checked(true);
@@ -154,6 +156,111 @@ async function sumsOf(metrics: Metrics) {
     upstreamCount: await valuesOf(metrics, "coinslot_upstream_duration_seconds_count"),
   };
 }
+
+const USDC = { network: "base", asset: "USDC" };
+/** A sale of a cent at a route. */
+const CENT = { ...USDC, decimals: 6, amountAtomic: 10_000n };
+const REQUESTS = "coinslot_http_requests_total";
+const AMOUNTS = "coinslot_settled_amount_total";
+
+/** Priced routes by number, of a shop of many. */
+function shopOf(routes: number, metrics = new Metrics("test")): Metrics {
+  for (let number = 0; number < routes; number += 1) metrics.route(`GET /${number}`, [USDC]);
+  return metrics;
+}
+
+describe("what is sold", () => {
+  test("is counted from 0, so that a first sale is a change", async () => {
+    const metrics = shopOf(1);
+    metrics.route("GET /free");
+    const labels = "asset=USDC network=base route=GET /0";
+    expect(await valuesOf(metrics, REQUESTS)).toEqual({ "code=200 outcome=paid route=GET /0": 0 });
+    expect(await valuesOf(metrics, AMOUNTS)).toEqual({ [labels]: 0 });
+    expect(await valuesOf(metrics, "coinslot_paid_unserved_total")).toEqual({ "route=GET /0": 0 });
+    metrics.route("GET /0", [USDC]).finished(200, "paid", 1, 0.5);
+    metrics.settledAmount({ route: "GET /0", ...CENT });
+    expect(await valuesOf(metrics, REQUESTS)).toEqual({ "code=200 outcome=paid route=GET /0": 1 });
+    expect(await valuesOf(metrics, AMOUNTS)).toEqual({ [labels]: 0.01 });
+  });
+
+  test("is in a shop of many routes counted from the first request for each", async () => {
+    const metrics = shopOf(201);
+    expect(await valuesOf(metrics, REQUESTS)).toEqual({});
+    expect(await valuesOf(metrics, AMOUNTS)).toEqual({});
+    expect(Object.keys(await valuesOf(metrics, "coinslot_paid_unserved_total"))).toHaveLength(201);
+    metrics.route("GET /7", [USDC]).finished(402, "challenged", 0.001, 0);
+    expect(await valuesOf(metrics, REQUESTS)).toEqual({
+      "code=200 outcome=paid route=GET /7": 0,
+      "code=402 outcome=challenged route=GET /7": 1,
+    });
+    expect(await valuesOf(metrics, AMOUNTS)).toEqual({ "asset=USDC network=base route=GET /7": 0 });
+  });
+
+  test("is told of no route that is gone, and its money is not lost", async () => {
+    const metrics = shopOf(3);
+    for (const route of ["GET /0", "GET /1"]) {
+      metrics.route(route, [USDC]).finished(200, "paid", 1, 0.5);
+      metrics.settledAmount({ route, ...CENT });
+      metrics.replayRefused(route, "used");
+    }
+    metrics.configureRoutes({ routes: ["GET /1", "GET /2"], isByRoute: true });
+    metrics.settledAmount({ route: "GET /0", ...CENT });
+    metrics.settledAmount({ ...CENT, network: "polygon" });
+    metrics.replayed("GET /0");
+    expect(await metrics.registry.metrics()).not.toContain('"GET /0"');
+    expect(await valuesOf(metrics, AMOUNTS)).toEqual({
+      "asset=USDC network=base route=GET /1": 0.01,
+      "asset=USDC network=base route=GET /2": 0,
+      "asset=USDC network=base route=(removed)": 0.01,
+      "asset=USDC network=polygon": 0.01,
+    });
+  });
+});
+
+describe("a shop of 500 routes, of which 20 are busy", () => {
+  function busy(isByRoute: boolean): Metrics {
+    const metrics = shopOf(0, used());
+    const routes = Array.from({ length: 500 }, (_, number) => `GET /v1/articles/${number}/summary`);
+    for (const [number, route] of routes.entries()) {
+      const meter = metrics.route(route, [USDC, { network: "polygon", asset: "USDC" }]);
+      if (number >= 20) continue;
+      for (const [status, outcome] of [
+        [402, "challenged"],
+        [200, "paid"],
+        [200, "replayed"],
+        [402, "refused"],
+        [502, "undelivered"],
+      ] as const) {
+        meter.finished(status, outcome, 0.2, 0.1);
+      }
+      metrics.settledAmount({ route, ...CENT });
+    }
+    metrics.configureRoutes({ routes, isByRoute });
+    return metrics;
+  }
+
+  test("is at most 300 kB of text", async () => {
+    const text = await busy(true).registry.metrics();
+    expect(text).toContain(
+      'coinslot_http_request_duration_seconds_count{route="GET /v1/articles/19',
+    );
+    expect(text.length).toBeLessThanOrEqual(300_000);
+    expect(text.length).toBeGreaterThan(100_000);
+  });
+
+  test("tells durations of all routes together where that is asked for", async () => {
+    const metrics = busy(false);
+    metrics.route("GET /v1/articles/3/summary").finished(200, "paid", 0.2, 0.1);
+    const count = "coinslot_http_request_duration_seconds_count";
+    // Those from before are of routes, and gone.
+    expect(await valuesOf(metrics, count)).toEqual({ "": 1 });
+    expect((await metrics.registry.metrics()).length).toBeLessThanOrEqual(150_000);
+    const routes = ["GET /v1/articles/3/summary"];
+    metrics.configureRoutes({ routes, isByRoute: true });
+    metrics.route("GET /v1/articles/3/summary").finished(200, "paid", 0.2, 0.1);
+    expect(await valuesOf(metrics, count)).toEqual({ [`route=${routes[0]}`]: 1 });
+  });
+});
 
 describe("the durations of a request", () => {
   test("are its own, the upstream's, and the difference", async () => {
@@ -323,9 +430,10 @@ describe("the health of what a process depends on", () => {
 
   test("counts the answers given again, by route", async () => {
     const metrics = new Metrics("test");
+    const route = metrics.route("GET /a");
     metrics.replayed("GET /a");
     metrics.replayed("GET /a");
-    metrics.route("GET /a").finished(200, "replayed", 0.1, 0);
+    route.finished(200, "replayed", 0.1, 0);
     expect(await valuesOf(metrics, "coinslot_replays_total")).toEqual({ "route=GET /a": 2 });
     expect(await valuesOf(metrics, "coinslot_http_requests_total")).toEqual({
       "code=200 outcome=replayed route=GET /a": 1,

@@ -147,7 +147,13 @@ describe("a ledger of an older version", () => {
       [[signWith(8)], "INCLUDED"],
     ]);
     expect(unfinished[0]?.payments).toEqual([
-      { ...examplePayment(0), state: "SIGNED", settledTransaction: null, heldTransaction: null },
+      {
+        ...examplePayment(0),
+        route: null,
+        state: "SIGNED",
+        settledTransaction: null,
+        heldTransaction: null,
+      },
     ]);
     expect(await ledger.books.show(signWith(2).transaction)).toMatchObject({
       key: examplePayment(2).key,

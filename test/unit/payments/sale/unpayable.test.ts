@@ -54,6 +54,7 @@ async function openShop(
     meter: metrics.route("GET /weather"),
     engine,
     offers,
+    tokens: [],
     page: new OfferPage(offers, writePage),
     cacheControl: "private, no-store",
     repeat: null,

@@ -71,6 +71,7 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
     time,
     foreign: options.foreign,
     describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
+    nativePrice: () => 2_000n * 10n ** 18n,
   });
   onTestFinished(async () => {
     await facilitator.close();
@@ -163,8 +164,8 @@ export const unfinished = ({ ledger }: EngineStage, account = ACCOUNT) =>
 
 /** A counter's samples, without the comments. */
 export async function samplesOf(metrics: Metrics, name: string): Promise<readonly string[]> {
-  const text = await metrics.registry.getSingleMetricAsString(name);
-  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  const text = await metrics.registry.metrics();
+  return text.split("\n").filter((line) => line.split(/[{ ]/, 1)[0] === name);
 }
 
 /** Numbers of payments, or of payers. */

@@ -69,6 +69,8 @@ export class ScriptedChain {
   readonly rehearsalFails = new Set<string>();
   /** What a transaction burns that moves nothing at all. */
   revertedGas = 100_000n;
+  /** What a transaction costs, of 18 decimals. */
+  fee = { atomic: 1_000_000_000_000_000n, priorityAtomic: 100_000_000_000_000n };
   /** What each payment burns that a batch leaves behind. */
   leftBehindGas = 40_000n;
   /** Whether our fee cap allows a replacement. */
@@ -287,6 +289,7 @@ export class ScriptedChain {
         transaction,
         confirmations: 1,
         isFinal: this.isFinal,
+        fee: this.fee,
         ...(isReverted ? { revertedGas: this.revertedGas } : { leftBehind }),
       },
       isSpent,

@@ -306,9 +306,17 @@ describe("a submission in a block", () => {
     );
     const told = at.lines.filter((line) => line.includes("gone from the chain"));
     expect(told.map((line): unknown => JSON.parse(line))).toMatchObject([{ level }]);
+    // In a block once more, and paid for once, as before.
     at.chain.mine();
     await at.time.until(async () => (await stateOf(at)) === "INCLUDED");
     expect(await at.ledger.outcome(keyOf(payment(1)))).toMatchObject({ kind: "settled" });
+    expect(await samplesOf(at.metrics, "coinslot_gas_spent_total")).toEqual([
+      'coinslot_gas_spent_total{network="base-sepolia",kind="base"} 0.0009',
+      'coinslot_gas_spent_total{network="base-sepolia",kind="priority"} 0.0001',
+    ]);
+    expect(await samplesOf(at.metrics, "coinslot_gas_spent_dollars_total")).toEqual([
+      'coinslot_gas_spent_dollars_total{network="base-sepolia"} 2',
+    ]);
   });
 
   test("that one look alone does not find stays where it is", async () => {

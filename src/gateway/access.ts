@@ -1,0 +1,69 @@
+/** What the access log is told of a request: noted while it is served, and written when it was answered. */
+import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import { paymentId } from "../telemetry/request-context.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { formatAmount } from "../x402/amount.ts";
+import { isSameToken } from "../x402/token.ts";
+import type { PaymentRequirements, SettleResponse } from "../x402/x402.ts";
+import { readClient } from "./client/client.ts";
+import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import type { PricedPlan } from "./decision.ts";
+import type { Visitor } from "./visitor.ts";
+
+export function beginAccess(
+  { access }: Telemetry,
+  visitor: Visitor,
+  trusted: TrustedProxies,
+): void {
+  if (access === undefined) return;
+  visitor.access = { client: readClient(visitor.request, trusted).address, bytes: 0, sale: null };
+}
+
+/** `terms`: what it was paid with now; null: it was paid before. */
+export function noteSale(
+  { access }: Visitor,
+  { tokens }: Pick<PricedPlan, "tokens">,
+  { network, payer, transaction }: Pick<SettleResponse, "network" | "payer" | "transaction">,
+  terms: PaymentRequirements | null,
+): void {
+  if (access === null) return;
+  const token = tokens.find(
+    (each) => each.network === network && isSameToken(network, each.address, terms?.asset ?? ""),
+  );
+  const amount = terms?.maxAmountRequired ?? null;
+  access.sale = {
+    // Of a token that the route names no more only the atomic units are known.
+    amount: amount === null ? null : formatAmount(BigInt(amount), token?.decimals ?? 0),
+    asset: token?.symbol ?? terms?.asset ?? null,
+    network,
+    payer: payer ?? "",
+    transaction,
+  };
+}
+
+export function endAccess(
+  { access: log }: Telemetry,
+  visitor: Visitor,
+  end: {
+    readonly status: number;
+    readonly outcome: PaymentOutcome;
+    readonly ms: number;
+    readonly route: string;
+  },
+): void {
+  const { access, request, trace } = visitor;
+  if (access === null || log === undefined) return;
+  const { method = "", url = "", httpVersion, headers } = request;
+  const key = trace?.context.facts?.payment ?? null;
+  log.write({
+    ...access,
+    ...end,
+    method,
+    target: url,
+    version: httpVersion,
+    payment: key === null ? null : paymentId(key),
+    referrer: headers.referer ?? null,
+    agent: headers["user-agent"] ?? null,
+    requestId: visitor.id,
+  });
+}
