@@ -56,7 +56,10 @@ export class PayerList {
   read(text: string): readonly PayerListFault[] {
     const faults: PayerListFault[] = [];
     let isFirst = true;
-    for (const [index, whole] of text.replace(/^\uFEFF/, "").split("\n").entries()) {
+    for (const [index, whole] of text
+      .replace(/^\uFEFF/, "")
+      .split("\n")
+      .entries()) {
       const line = index + 1;
       const entry = PLAIN.test(whole) ? whole : entryOf(whole);
       if (entry === "") continue;
