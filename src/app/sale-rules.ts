@@ -32,8 +32,10 @@ export function saleRules(
   const gas = facilitator.embedded.flatMap(({ network, nativePriceAttodollars: price }) => {
     if (gasPerHour === null || price === null) return [];
     const { decimals } = networkOf(network).nativeCurrency;
-    const attodollars = gasPerHour * 10 ** (ATTODOLLAR_DECIMALS - MICRODOLLAR_DECIMALS);
-    return [[network, (attodollars / Number(price)) * 10 ** decimals] as const];
+    const attodollars =
+      BigInt(gasPerHour) * 10n ** BigInt(ATTODOLLAR_DECIMALS - MICRODOLLAR_DECIMALS);
+    const most = (attodollars * 10n ** BigInt(decimals)) / price;
+    return [[network, Number(most)] as const];
   });
   const { deny, allow } = payers;
   return { deny, allow, perPayer, sales, gas: new Map(gas), prices: new Map(lowest), worthOf };
@@ -48,7 +50,8 @@ function pricedIn(routes: Config["routes"]) {
 /** Rounded up: nothing is sold for nothing. A whole unit of any token counts as a dollar, which is what prices do. */
 function inMicrodollars(amount: bigint, decimals: number): number {
   const unit = 10n ** BigInt(decimals);
-  return Number((amount * 10n ** BigInt(MICRODOLLAR_DECIMALS) + unit - 1n) / unit);
+  const whole = (amount * 10n ** BigInt(MICRODOLLAR_DECIMALS) + unit - 1n) / unit;
+  return Number(whole);
 }
 
 function nameOf(network: string, asset: string): string {

@@ -66,6 +66,8 @@ export interface SettlementProcess {
   readonly address: AddressInfo | null;
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
+  /** What is not sold for now, a sentence for each. */
+  stopped(): readonly string[];
   readiness(): Promise<Readiness>;
 }
 
@@ -107,6 +109,7 @@ export async function openSettlementProcess(
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? null]));
   });
   const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least, guard });
+  const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
     const canStore = await ledger.ping().then(
       () => true,
@@ -116,7 +119,7 @@ export async function openSettlementProcess(
       const reason = networks.closedReason(network);
       return `${network}: ${reason === undefined ? "open" : `closed (${reason})`}`;
     });
-    said.push(...stopsOf(guard));
+    said.push(...stopped());
     if (!canStore) return { isReady: false, said: ["the ledger cannot be written", ...said] };
     const canServe = hasOpen(sales.config, networks);
     return { isReady: canServe, said: canServe ? said : ["nothing can be served", ...said] };
@@ -125,7 +128,7 @@ export async function openSettlementProcess(
   const signInKey = await ledger.signInKey();
   const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
   const selling = { ...known, sales, hub, quality };
-  return { ledger, router, ...selling, address, probes, wallets, readiness };
+  return { ledger, router, ...selling, address, probes, wallets, stopped, readiness };
 }
 
 /**

@@ -1,7 +1,6 @@
 /** `payers`: who may not pay here, or who alone may, as lists in files of their own. */
 import { z } from "zod";
 import { MAX_PAYERS, PayerList } from "../x402/payer-list.ts";
-import type { ConfigDocument } from "./document.ts";
 import { unreadable, type Context } from "./reading/context.ts";
 import { fault } from "./reading/reading.ts";
 import { listOf, map, optional, plainText } from "./reading/shapes.ts";
@@ -41,7 +40,7 @@ export const payers = map({
 });
 
 export function resolvePayers(
-  { payers: { deny = [], allow } }: ConfigDocument,
+  { deny = [], allow }: z.output<typeof payers>,
   context: Context,
 ): PayerRules {
   const denied = new PayerList("any");

@@ -57,7 +57,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     discovery: resolveDiscovery(discovery, context),
     support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
     paywall: document.paywall,
-    payers: resolvePayers(document, context),
+    payers: resolvePayers(document.payers, context),
     ...resolveStore(document.store, context),
     logging: document.logging,
     cors: document.cors,

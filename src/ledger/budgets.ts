@@ -26,7 +26,7 @@ export function gasBudget(network: string): string {
   return `gas ${network}`;
 }
 
-/** A sale as budgets count it, all amounts in millionths of a dollar. */
+/** A sale as budgets count it: whole millionths of a dollar, which are exact up to nine billion dollars. */
 export interface BudgetedSale {
   readonly payer: string;
   readonly worth: number;
@@ -67,5 +67,6 @@ export function judgeSale(
 
 /** By how much more gas is counted than before, as a number: a budget need not be exact to a wei. */
 export function moreGas(before: SubmissionCost | null, after: SubmissionCost | null): number {
-  return Number(BigInt(after?.feeAtomic ?? "0") - BigInt(before?.feeAtomic ?? "0"));
+  const more = BigInt(after?.feeAtomic ?? "0") - BigInt(before?.feeAtomic ?? "0");
+  return Number(more);
 }

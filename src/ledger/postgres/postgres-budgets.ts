@@ -27,31 +27,31 @@ const LOCK_CLAIMED: Statement = {
 /** All who reserve and give back lock them in this order, and whoever comes second sees what the first has counted. */
 const LOCK_BUDGETS: Statement = {
   name: "lock_budgets",
-  text: `INSERT INTO coinslot.budgets AS b (hour, name, amount) VALUES ($1, $2, 0), ($1, $3, 0)
-         ON CONFLICT (hour, name) DO UPDATE SET amount = b.amount
-         RETURNING name AS "name", amount AS "amount"`,
+  text: `INSERT INTO coinslot.budgets AS b (hour, name, counted) VALUES ($1, $2, 0), ($1, $3, 0)
+         ON CONFLICT (hour, name) DO UPDATE SET counted = b.counted
+         RETURNING name AS "name", counted AS "counted"`,
 };
 
 const RESERVE: Statement = {
   name: "reserve_sale",
   text: `
     WITH reserved AS (
-      INSERT INTO coinslot.reservations (payment_key, hour, payer_budget, amount)
+      INSERT INTO coinslot.reservations (payment_key, hour, payer_budget, counted)
       VALUES ($1, $2, $3, $4)
     )
-    UPDATE coinslot.budgets SET amount = amount + $4::double precision
+    UPDATE coinslot.budgets SET counted = counted + $4::double precision
     WHERE hour = $2 AND name IN ($5, $3)`,
 };
 
 const COUNT: Statement = {
   name: "count_budget",
-  text: `INSERT INTO coinslot.budgets AS b (hour, name, amount) VALUES ($1, $2, $3)
-         ON CONFLICT (hour, name) DO UPDATE SET amount = b.amount + excluded.amount`,
+  text: `INSERT INTO coinslot.budgets AS b (hour, name, counted) VALUES ($1, $2, $3)
+         ON CONFLICT (hour, name) DO UPDATE SET counted = b.counted + excluded.counted`,
 };
 
 const COUNTED: Statement = {
   name: "counted_budgets",
-  text: `SELECT name AS "name", amount AS "amount" FROM coinslot.budgets
+  text: `SELECT name AS "name", counted AS "counted" FROM coinslot.budgets
          WHERE hour = $1 AND name = ANY ($2)`,
 };
 
@@ -96,7 +96,7 @@ export class PostgresBudgets implements Budgets {
 }
 
 function countedOf(rows: Awaited<ReturnType<Session["query"]>>): ReadonlyMap<string, number> {
-  return new Map(rows.map(({ name, amount }) => [String(name), Number(amount)]));
+  return new Map(rows.map(({ name, counted }) => [String(name), Number(counted)]));
 }
 
 /** Part of its caller's transaction. */
@@ -104,9 +104,9 @@ export async function count(
   session: Session,
   nowMs: number,
   name: string,
-  amount: number,
+  counted: number,
 ): Promise<void> {
-  await session.query(COUNT, [hourOf(nowMs), name, amount]);
+  await session.query(COUNT, [hourOf(nowMs), name, counted]);
 }
 
 /** Hours that are over. */

@@ -278,16 +278,16 @@ export const MIGRATIONS: readonly string[] = [
   // What was sold and burnt in an hour, of which a sale that came to nothing is given back, and what is paused.
   `
   CREATE TABLE coinslot.budgets (
-    hour   bigint           NOT NULL,
-    name   text             NOT NULL,
-    amount double precision NOT NULL,
+    hour    bigint           NOT NULL,
+    name    text             NOT NULL,
+    counted double precision NOT NULL,
     PRIMARY KEY (hour, name)
   );
   CREATE TABLE coinslot.reservations (
     payment_key  text             NOT NULL PRIMARY KEY,
     hour         bigint           NOT NULL,
     payer_budget text             NOT NULL,
-    amount       double precision NOT NULL
+    counted      double precision NOT NULL
   );
   CREATE INDEX reservations_by_hour ON coinslot.reservations (hour);
   CREATE FUNCTION coinslot.give_reservation_back() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -295,9 +295,9 @@ export const MIGRATIONS: readonly string[] = [
     BEGIN
       DELETE FROM coinslot.reservations WHERE payment_key = OLD.payment_key RETURNING * INTO gone;
       IF FOUND THEN
-        UPDATE coinslot.budgets SET amount = amount - gone.amount
+        UPDATE coinslot.budgets SET counted = counted - gone.counted
           WHERE hour = gone.hour AND name = '${SALES}';
-        UPDATE coinslot.budgets SET amount = amount - gone.amount
+        UPDATE coinslot.budgets SET counted = counted - gone.counted
           WHERE hour = gone.hour AND name = gone.payer_budget;
       END IF;
       RETURN NULL;

@@ -31,7 +31,7 @@ export function reserve(
   const { worth } = sale;
   for (const name of [SALES, payer]) count(database, nowMs, name, worth);
   database.run(
-    `INSERT INTO reservations (payment_key, hour, payer_budget, amount)
+    `INSERT INTO reservations (payment_key, hour, payer_budget, counted)
      VALUES (:key, :hour, :payer, :worth)`,
     { key, hour: hourOf(nowMs), payer, worth },
   );
@@ -43,19 +43,25 @@ export function countedIn(
   nowMs: number,
   names: readonly string[],
 ): ReadonlyMap<string, number> {
-  const rows = database.all(
-    `SELECT name, amount FROM budgets
-     WHERE hour = :hour AND name IN (SELECT value FROM json_each(:names))`,
-    { hour: hourOf(nowMs), names: JSON.stringify(names) },
-  );
-  return new Map(rows.map(({ name, amount }) => [String(name), Number(amount)]));
+  const hour = hourOf(nowMs);
+  const found = names.flatMap((name) => {
+    const sql = "SELECT counted FROM budgets WHERE hour = :hour AND name = :name";
+    const columns = database.get(sql, { hour, name });
+    return columns === undefined ? [] : [[name, Number(columns.counted)] as const];
+  });
+  return new Map(found);
 }
 
-export function count(database: SqliteDatabase, nowMs: number, name: string, amount: number): void {
+export function count(
+  database: SqliteDatabase,
+  nowMs: number,
+  name: string,
+  counted: number,
+): void {
   database.run(
-    `INSERT INTO budgets (hour, name, amount) VALUES (:hour, :name, :amount)
-     ON CONFLICT (hour, name) DO UPDATE SET amount = budgets.amount + :amount`,
-    { hour: hourOf(nowMs), name, amount },
+    `INSERT INTO budgets (hour, name, counted) VALUES (:hour, :name, :counted)
+     ON CONFLICT (hour, name) DO UPDATE SET counted = budgets.counted + :counted`,
+    { hour: hourOf(nowMs), name, counted },
   );
 }
 

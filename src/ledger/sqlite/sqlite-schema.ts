@@ -332,20 +332,20 @@ const MIGRATIONS: readonly string[] = [
   // What was sold and burnt in an hour, of which a sale that came to nothing is given back, and what is paused.
   `
   CREATE TABLE budgets (
-    hour   INTEGER NOT NULL,
-    name   TEXT    NOT NULL,
-    amount REAL    NOT NULL,
+    hour    INTEGER NOT NULL,
+    name    TEXT    NOT NULL,
+    counted REAL    NOT NULL,
     PRIMARY KEY (hour, name)
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE reservations (
     payment_key  TEXT    NOT NULL PRIMARY KEY,
     hour         INTEGER NOT NULL,
     payer_budget TEXT    NOT NULL,
-    amount       REAL    NOT NULL
+    counted      REAL    NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX reservations_by_hour ON reservations (hour);
   CREATE TRIGGER reservation_given_back AFTER DELETE ON reservations BEGIN
-    UPDATE budgets SET amount = amount - OLD.amount
+    UPDATE budgets SET counted = counted - OLD.counted
     WHERE hour = OLD.hour AND name IN ('${SALES}', OLD.payer_budget);
   END;
   CREATE TRIGGER reservation_dropped AFTER DELETE ON payments BEGIN
