@@ -212,13 +212,14 @@ function openSide(
 ): PublicSide {
   const { logger, timeline } = telemetry;
   const { router: facilitator, feePayers, networks, drafts, ledger: redemptions, sales } = money;
-  const { signers, signInKey } = money;
+  const { guard, signers, signInKey } = money;
   const { publish } = sales;
   const payments = new LocalPaymentService({
     facilitator,
     feePayers,
     networks,
     redemptions,
+    guard,
     signers,
     logger,
     time,

@@ -25,6 +25,8 @@ interface Item {
 
 export interface PagesGround {
   readonly timeline: PaymentTimeline;
+  /** What is not sold for now, a sentence for each. Default: nothing is stopped. */
+  readonly stopped?: () => readonly string[];
   readonly time: Time;
   readonly logger: Logger;
 }
@@ -121,7 +123,8 @@ export class TimelinePages implements PaymentsPages {
     const list = this.#listOf(asked);
     await list.refresh();
     // A list of its own is not there any more when it is followed.
-    return requestsPage(list.views, list === this.#all ? list.version : 0, asked);
+    const version = list === this.#all ? list.version : 0;
+    return requestsPage(list.views, version, asked, this.#ground.stopped?.());
   }
 
   async show(name: string): Promise<{ readonly found: boolean; readonly page: string }> {

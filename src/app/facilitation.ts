@@ -6,6 +6,7 @@ import { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import { Lookout } from "../payments/settlement/lookout.ts";
 import { NetworkGate, type NetworkProbe } from "../payments/settlement/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
+import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
 import type { FirstLooks, Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
@@ -46,6 +47,8 @@ export interface Ground {
   readonly ledger: Ledger;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** What is not sold for now. Default: nothing is stopped. */
+  readonly stopped?: StopSource;
 }
 
 /**
@@ -57,7 +60,7 @@ export async function openFacilitation(
   ground: Ground,
   closing: AsyncDisposableStack,
 ): Promise<Facilitation> {
-  const { ledger, telemetry, time } = ground;
+  const { ledger, telemetry, time, stopped = NO_STOPS } = ground;
   const onDoubt = (network: NetworkName): void => gate.doubt(network);
   const mechanisms = await createMechanisms(config, { ...ground, onDoubt });
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
@@ -118,7 +121,14 @@ export async function openFacilitation(
   });
   const feePayers = createFeePayers(config, { mechanisms, router, remotes, telemetry, time });
   const hasFeePayer = (network: string): boolean => feePayers.offered(network) !== undefined;
-  const networks = new KnownNetworks({ gate, router, remotes: watched, hasFeePayer, time });
+  const networks = new KnownNetworks({
+    gate,
+    router,
+    remotes: watched,
+    hasFeePayer,
+    stopped,
+    time,
+  });
   networks.know(config);
   // Of the networks that can be asked now.
   const { signal } = new AbortController();

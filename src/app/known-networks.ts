@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { NetworkState, NetworkStates } from "../payments/sale/offers.ts";
+import { NO_STOPS, stopOn, type Stops, type StopSource } from "../payments/sale/stops.ts";
 import type { Lookout } from "../payments/settlement/lookout.ts";
 import type { NetworkGate } from "../payments/settlement/network-gate.ts";
 import type { ClosedReason } from "../telemetry/network-meter.ts";
@@ -31,6 +32,8 @@ export interface NetworkSources {
   readonly remotes: readonly WatchedFacilitator[];
   /** Whether buyers can be told who pays the network fee there. */
   readonly hasFeePayer: (network: string) => boolean;
+  /** What is not sold for now. Default: nothing is stopped. */
+  readonly stopped?: StopSource;
   readonly time: Pick<Time, "now">;
 }
 
@@ -73,19 +76,28 @@ export class KnownNetworks implements NetworkStates {
       this.#comparedMs = nowMs;
       for (const [network, known] of this.#known) this.#compare(network, known);
     }
-    return this.#revision;
+    return this.#revision + this.#stopped.revision;
+  }
+
+  get stops(): Stops {
+    return this.#stopped.stops;
+  }
+
+  get #stopped(): StopSource {
+    return this.#sources.stopped ?? NO_STOPS;
   }
 
   of(network: string): NetworkState {
     const known = this.#known.get(network);
     if (known !== undefined) return this.#compare(network, known);
-    const isClosed = this.closedReason(network) !== undefined;
-    const state = isClosed ? "closed" : "open";
+    const reason = this.closedReason(network);
+    const state = reason === undefined ? "open" : "closed";
+    const isClosed = reason !== undefined && !isMeant(reason);
     this.#known.set(network, { state, isClosed, reopenedMs: -Infinity, untilMs: -Infinity });
     return state;
   }
 
-  /** Those that are not simply open, for other processes. */
+  /** Those that are not simply open, for other processes, which hear of what is stopped besides. */
   get told(): ToldStates {
     return [...this.#known].flatMap(([network, { state }]) =>
       state === "open" ? [] : [[network, state] as const],
@@ -96,10 +108,12 @@ export class KnownNetworks implements NetworkStates {
   closedReason(network: string): ClosedReason | undefined {
     const { gate, router, hasFeePayer } = this.#sources;
     const reason = gate.closedReason(network);
-    if (reason !== undefined || !router.isRemote(network)) return reason;
+    const stop = stopOn(this.stops, network);
+    const stopped = stop?.why === "gas" ? "gas" : stop && "paused";
+    if (reason !== undefined || !router.isRemote(network)) return reason ?? stopped;
     return (
       this.#closedElsewhere(network) ??
-      (findNetwork(network)?.kind === "solana" && !hasFeePayer(network) ? "fee-payer" : undefined)
+      (findNetwork(network)?.kind === "solana" && !hasFeePayer(network) ? "fee-payer" : stopped)
     );
   }
 
@@ -133,7 +147,10 @@ export class KnownNetworks implements NetworkStates {
 
   #compare(network: string, known: Known): NetworkState {
     const nowMs = this.#sources.time.now();
-    const isClosed = this.closedReason(network) !== undefined;
+    const reason = this.closedReason(network);
+    const isStopped = isMeant(reason);
+    // What is stopped goes on as it was: nothing was wrong with it.
+    const isClosed = reason !== undefined && !isStopped;
     if (known.isClosed && !isClosed) {
       const spanMs = known.untilMs - known.reopenedMs;
       const isForgotten = !(nowMs - known.reopenedMs < MAX_UNSTEADY_MS);
@@ -143,9 +160,14 @@ export class KnownNetworks implements NetworkStates {
     }
     known.isClosed = isClosed;
     const isUnsteady = nowMs < known.untilMs || this.#isDoubted(network);
-    const state = isClosed ? "closed" : isUnsteady ? "unsteady" : "open";
+    const state = isClosed || isStopped ? "closed" : isUnsteady ? "unsteady" : "open";
     if (state !== known.state) this.#revision += 1;
     known.state = state;
     return state;
   }
+}
+
+/** Whether nothing is wrong with a network that is closed: somebody has stopped it, or an hour's limit has. */
+export function isMeant(reason: ClosedReason | undefined): boolean {
+  return reason === "paused" || reason === "gas";
 }

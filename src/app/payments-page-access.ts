@@ -18,7 +18,7 @@ export function createTimeline(admin: AdminSettings | null, time: Time): Timelin
 
 /** What is there once every listener is open. */
 interface Served {
-  readonly money: Pick<SettlementProcess, "sales">;
+  readonly money: Pick<SettlementProcess, "sales" | "stopped">;
   readonly pool: WorkerPool | undefined;
 }
 
@@ -44,7 +44,12 @@ export class PaymentsPageAccess {
       return known.tokens;
     };
     const timeline = new PaymentTimeline({ sources, books, tokens, now: () => time.now() });
-    const pages = new TimelinePages({ timeline, time, logger });
+    const pages = new TimelinePages({
+      timeline,
+      stopped: () => serving()?.money.stopped() ?? [],
+      time,
+      logger,
+    });
     this.#pages = pages;
     this.payments = new PaymentsListener(() => (serving() === undefined ? undefined : pages));
   }

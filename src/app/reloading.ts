@@ -6,7 +6,11 @@ import { formatProblems, type Config, type ParseResult, type Problem } from "../
 import type { Logger } from "../telemetry/logger.ts";
 import { messageOf } from "../x402/result.ts";
 
-export type ReloadCause = "the file has changed" | "SIGHUP" | "POST /-/reload";
+export type ReloadCause =
+  | "the file has changed"
+  | "a list of payers has changed"
+  | "SIGHUP"
+  | "POST /-/reload";
 
 export type Reloaded =
   | { readonly reloaded: true; readonly problems: readonly Problem[] }

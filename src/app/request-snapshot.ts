@@ -81,7 +81,8 @@ export function createSnapshot(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const terms = { protocol, service, identifier, memo, blockhashes, networks, signIn };
+      const told = { protocol, service, identifier, memo, signIn };
+      const terms = { ...told, blockhashes, networks, route: route.key };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))

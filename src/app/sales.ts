@@ -6,10 +6,18 @@ import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
+import type { SaleGuard } from "../payments/sale/sale-guard.ts";
+import type { StopSource } from "../payments/sale/stops.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
 import type { Qualities } from "../discovery/quality.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
-import { Publications, readTermsChanges, type TermsChanges } from "../publishing/publishing.ts";
+import {
+  Publications,
+  readTermsChanges,
+  type PublicationsGround,
+  type TermsChanges,
+} from "../publishing/publishing.ts";
+import { saleRules } from "./sale-rules.ts";
 import { longestQuoteMs, type EarlierTerms } from "./request-snapshot.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
@@ -28,6 +36,8 @@ export interface SalesGround {
   /** What others sell that is listed here; default: nothing. */
   readonly others?: OtherEntries | undefined;
   readonly quality?: Qualities | undefined;
+  /** Hears of each change. Default: all is sold to everybody. */
+  readonly guard?: StopSource & Pick<SaleGuard, "configure">;
 }
 
 export class Sales {
@@ -41,7 +51,7 @@ export class Sales {
     this.#ground = ground;
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, { ...ground, changes: termsChanges });
+    this.#publications = new Publications(config, this.#publishing(termsChanges));
   }
 
   static async open(config: Config, ground: SalesGround): Promise<Sales> {
@@ -79,6 +89,12 @@ export class Sales {
     this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, { ...this.#ground, changes: termsChanges });
+    this.#publications = new Publications(config, this.#publishing(termsChanges));
+    this.#ground.guard?.configure(saleRules(config, ...this.earlier.map((each) => each.config)));
+  }
+
+  #publishing(changes: TermsChanges): PublicationsGround {
+    const { guard: stopped, ...ground } = this.#ground;
+    return { ...ground, stopped, changes };
   }
 }

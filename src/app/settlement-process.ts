@@ -14,6 +14,8 @@ import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { NetworkProbe } from "../payments/settlement/network-gate.ts";
 import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
+import { guarded } from "../facilitator/guarded-facilitator.ts";
+import { SaleGuard } from "../payments/sale/sale-guard.ts";
 import { onTheWire } from "../facilitator/wire-facilitator.ts";
 import type { Readiness } from "../admin/admin.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
@@ -27,7 +29,8 @@ import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
-import type { KnownNetworks } from "./known-networks.ts";
+import type { ClosedReason } from "../telemetry/network-meter.ts";
+import { isMeant, type KnownNetworks } from "./known-networks.ts";
 import { LeastAmounts } from "./gas-costs.ts";
 import { startGauges } from "./gauges.ts";
 import { QualityNews } from "../discovery/quality.ts";
@@ -36,6 +39,7 @@ import { Hub } from "../publishing/hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
+import { saleRules } from "./sale-rules.ts";
 import { startSweeper } from "./sweeper.ts";
 import type { FeeWallet } from "./wallets.ts";
 
@@ -44,6 +48,8 @@ export interface SettlementProcess {
   readonly router: FacilitatorRouter;
   readonly feePayers: KnownFeePayers;
   readonly networks: KnownNetworks;
+  /** Whom nothing is sold to, and what to nobody. */
+  readonly guard: SaleGuard;
   /** Facilitators elsewhere. */
   readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
@@ -60,6 +66,8 @@ export interface SettlementProcess {
   readonly address: AddressInfo | null;
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
+  /** What is not sold for now, a sentence for each. */
+  stopped(): readonly string[];
   readiness(): Promise<Readiness>;
 }
 
@@ -70,7 +78,13 @@ export async function openSettlementProcess(
 ): Promise<SettlementProcess> {
   const { config, telemetry, time, closing } = parts;
   const ground = { ledger, telemetry, time };
-  const facilitation = await openFacilitation(config, ground, closing);
+  const { metrics, logger } = telemetry;
+  const rules = saleRules(config);
+  const guard = new SaleGuard({ ledger, rules, meter: metrics.sales, logger, time });
+  closing.defer(() => guard.stop());
+  await guard.start();
+  metrics.sales.observeStops(() => guard.stops);
+  const facilitation = await openFacilitation(config, { ...ground, stopped: guard }, closing);
   startRecoveries(facilitation, ground, closing);
   const sweeper = openSweeper(parts, ledger);
   closing.defer(() => sweeper?.stop());
@@ -87,7 +101,7 @@ export async function openSettlementProcess(
   await feePayers.start();
   const hub = await openHub(parts, ledger);
   const quality = new QualityNews();
-  const sales = await Sales.open(config, { ledger, feePayers, others: hub, quality });
+  const sales = await Sales.open(config, { ledger, feePayers, others: hub, quality, guard });
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const { list } = sales;
@@ -100,12 +114,14 @@ export async function openSettlementProcess(
     const otherwise = (await canStore()) ? null : "ledger";
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? otherwise]));
   });
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least, guard });
+  const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
     const said = networks.used.map((network) => {
       const reason = networks.closedReason(network);
       return `${network}: ${reason === undefined ? "open" : `closed (${reason})`}`;
     });
+    said.push(...stopped());
     if (!(await canStore()))
       return { isReady: false, said: ["the ledger cannot be written", ...said] };
     const canServe = hasOpen(sales.config, networks);
@@ -113,9 +129,9 @@ export async function openSettlementProcess(
   };
   const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
   const signInKey = await ledger.signInKey();
-  const known = { feePayers, networks, remotes, drafts, signers, signInKey };
+  const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
   const selling = { ...known, sales, hub, quality };
-  return { ledger, router, ...selling, address, probes, wallets, readiness };
+  return { ledger, router, ...selling, address, probes, wallets, stopped, readiness };
 }
 
 /**
@@ -124,7 +140,7 @@ export async function openSettlementProcess(
  */
 function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetworks): boolean {
   const isOpen = ({ network }: { readonly network: NetworkName }): boolean =>
-    networks.closedReason(network) === undefined;
+    areWell(networks.closedReason(network));
   const isSettler = facilitator.listen !== null;
   if (isSettler && (facilitator.embedded.some(isOpen) || networks.hasElsewhere)) return true;
   if (!isSettler && networks.used.length === 0) return true;
@@ -135,6 +151,22 @@ function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetw
       return action.offers.some(isOpen);
     })
   );
+}
+
+/** Open, or closed on purpose: buyers are told that by us, and not by whoever finds nobody ready. */
+function areWell(reason: ClosedReason | undefined): boolean {
+  return reason === undefined || isMeant(reason);
+}
+
+/** What is not sold, since when and why. */
+function stopsOf({ stops, pauses }: SaleGuard): readonly string[] {
+  return [...stops].map(([scope, { why, untilMs }]) => {
+    const pause = pauses.find((each) => each.scope === scope);
+    const until = untilMs === null ? "" : ` until ${new Date(untilMs).toISOString()}`;
+    if (why !== "paused") return `${scope}: stopped by limits.${why}${until}`;
+    const reason = pause?.reason ? `: ${pause.reason}` : "";
+    return `${scope}: paused${until} by ${pause?.by ?? "somebody"}${reason}`;
+  });
 }
 
 /** Undefined where nothing is sold on Solana. */
@@ -185,16 +217,17 @@ interface Served {
   readonly list: Sales["list"];
   readonly hub: Hub | undefined;
   readonly least: LeastAmounts;
+  readonly guard: SaleGuard;
 }
 
 function openFacilitator(
   parts: Parts,
   { embedded, mechanisms, networks, router }: Facilitation,
-  { ledger, list, hub, least }: Served,
+  { ledger, list, hub, least, guard }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
-  const facilitator =
+  const open =
     remote.length === 0
       ? onTheWire(embedded)
       : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
@@ -204,6 +237,7 @@ function openFacilitator(
       parts.telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic: 0n });
     }
   }
+  const facilitator = guarded(open, { guard, ledger });
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

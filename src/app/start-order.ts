@@ -6,6 +6,7 @@ import { Secret } from "../config/facilitator/secret.ts";
 import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { FeePayers, NetworkState, NetworkStates } from "../payments/sale/offers.ts";
+import type { Stop, Stops, StopSource } from "../payments/sale/stops.ts";
 import type { PublicSideConfig } from "./public-side.ts";
 import type { EarlierConfig } from "./sales.ts";
 
@@ -20,6 +21,7 @@ export interface StartOrder {
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
   readonly networks: ToldStates;
+  readonly stops: ToldStops;
   /** What others sell that is listed. */
   readonly others: EntryChanges;
   /** How well each route was delivered. */
@@ -38,6 +40,9 @@ export interface StartOrder {
 
 /** The networks that are not simply open. */
 export type ToldStates = readonly (readonly [network: string, state: NetworkState])[];
+
+/** What is not sold for now, by scope. */
+export type ToldStops = readonly (readonly [scope: string, stop: Stop])[];
 
 /** Whom buyers are told as fee payer, by network. */
 export type Told = readonly (readonly [network: string, address: string])[];
@@ -111,13 +116,19 @@ export class FeePayerNews implements FeePayers {
 export class NetworkNews implements NetworkStates {
   #revision = 0;
   #told: ReadonlyMap<string, NetworkState>;
+  readonly #stopped: StopSource;
 
-  constructor(told: ToldStates) {
+  constructor(told: ToldStates, stopped: StopSource) {
     this.#told = new Map(told);
+    this.#stopped = stopped;
   }
 
   get revision(): number {
-    return this.#revision;
+    return this.#revision + this.#stopped.revision;
+  }
+
+  get stops(): Stops {
+    return this.#stopped.stops;
   }
 
   tell(told: ToldStates): void {
@@ -127,5 +138,20 @@ export class NetworkNews implements NetworkStates {
 
   of(network: string): NetworkState {
     return this.#told.get(network) ?? "open";
+  }
+}
+
+/** What is not sold for now, as the process with the money tells it. */
+export class StopNews implements StopSource {
+  revision = 0;
+  stops: Stops;
+
+  constructor(told: ToldStops) {
+    this.stops = new Map(told);
+  }
+
+  tell(told: ToldStops): void {
+    this.stops = new Map(told);
+    this.revision += 1;
   }
 }

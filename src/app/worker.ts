@@ -26,7 +26,9 @@ import {
   unpack,
   type StartOrder,
   type Told,
+  StopNews,
   type ToldStates,
+  type ToldStops,
 } from "./start-order.ts";
 
 /** What is left after the end may hold up the process for so long, milliseconds. */
@@ -53,6 +55,7 @@ export async function runWorker(): Promise<number> {
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       networks: ([told]) => worker.tellNetworks(told as ToldStates),
+      stops: ([told]) => worker.tellStops(told as ToldStops),
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
@@ -87,6 +90,7 @@ interface Started {
   readonly logger: Logger;
   readonly feePayers: FeePayerNews;
   readonly networks: NetworkNews;
+  readonly stopped: StopNews;
   readonly others: SharedEntries;
   readonly quality: QualityNews;
   readonly spans: Spans;
@@ -109,7 +113,8 @@ class Worker {
     metrics.configureRoutes(toldRoutes(config));
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new FeePayerNews(order.feePayers);
-    const networks = new NetworkNews(order.networks);
+    const stopped = new StopNews(order.stops);
+    const networks = new NetworkNews(order.networks, stopped);
     const others = new SharedEntries();
     others.apply(order.others);
     const quality = new QualityNews();
@@ -123,14 +128,14 @@ class Worker {
       feePayers,
       networks,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
-      publish: new Publications(config, { changes, feePayers, others, quality }).publish,
+      publish: new Publications(config, { changes, feePayers, others, quality, stopped }).publish,
       fronts: workers,
       earlier: order.earlier,
       signInKey: order.signInKey,
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
-    const told = { feePayers, networks, others, quality };
+    const told = { feePayers, networks, stopped, others, quality };
     this.#started = { front, metrics, logger, ...told, spans, timeline, withinMs };
     this.#starting.resolve(this.#started);
   }
@@ -162,6 +167,10 @@ class Worker {
 
   async tellNetworks(told: ToldStates): Promise<void> {
     (await this.#starting.promise).networks.tell(told);
+  }
+
+  async tellStops(told: ToldStops): Promise<void> {
+    (await this.#starting.promise).stopped.tell(told);
   }
 
   async tellTicketKeys(keys: Buffer): Promise<void> {

@@ -82,6 +82,7 @@ export async function openWorkers(
         earlier,
         feePayers: toldBy(money.feePayers),
         networks: money.networks.told,
+        stops: [...money.guard.stops],
         others: money.hub?.since(0) ?? NOTHING,
         quality: money.quality.told,
         draftNetworks: [...money.drafts.networks],
@@ -152,10 +153,10 @@ class Desks {
   #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { router: facilitator, feePayers, networks, ledger, signers } = money;
+    const { router: facilitator, feePayers, networks, guard, ledger, signers } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
-    const known = { feePayers, networks, signers };
+    const known = { feePayers, networks, guard, signers };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
@@ -184,9 +185,10 @@ interface News {
 }
 
 /** Workers hear of another fee payer, and of a network that closes, about as soon as this process notices. */
-function newsOf({ feePayers, networks, hub, quality }: SettlementProcess): readonly News[] {
+function newsOf({ feePayers, networks, guard, hub, quality }: SettlementProcess): readonly News[] {
   const news: News[] = [
     { name: "quality", everyMs: QUALITY_MS, next: whenNew(quality, () => quality.told) },
+    { name: "stops", everyMs: SAME_MS, next: whenNew(guard, () => [...guard.stops]) },
     { name: "networks", everyMs: SAME_MS, next: whenNew(networks, () => networks.told) },
   ];
   if (feePayers.networks.length > 0) {

@@ -77,3 +77,11 @@ export function readTimeout(text: string): number {
   if (digits !== undefined && milliseconds <= 86_400_000) return milliseconds;
   throw new InvalidArgumentError("Write a duration up to 24h, such as 60s or 5m.");
 }
+
+/** `30m`, `2h` or `7d`, milliseconds, up to a year. */
+export function readPauseTime(text: string): number {
+  const [, digits, unit = ""] = /^([1-9]\d{0,6})([smhd])$/.exec(text) ?? [];
+  const milliseconds = Number(digits) * (UNITS[unit] ?? 0);
+  if (digits !== undefined && milliseconds <= 365 * 86_400_000) return milliseconds;
+  throw new InvalidArgumentError("Write a time up to 365d, such as 30m or 2h.");
+}

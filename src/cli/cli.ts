@@ -19,6 +19,7 @@ import { addInit } from "./commands/init.ts";
 import { addListing } from "./commands/listing.ts";
 import { addKeygen } from "./commands/keygen.ts";
 import { addPay } from "./commands/pay.ts";
+import { addPause } from "./commands/pause.ts";
 import { addReload } from "./commands/reload.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments/payments.ts";
@@ -76,6 +77,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addKeygen(program, (result) => (code = result));
   addInit(program, (result) => (code = result));
   addReload(program, (result) => (code = result));
+  addPause(program, (result) => (code = result));
   addCompletion(program);
   program
     .command("recover")

@@ -4,6 +4,7 @@
  * file systems tell nothing.
  */
 import { watch, type FSWatcher } from "node:fs";
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
@@ -18,6 +19,7 @@ export class FileWatch {
   readonly #looking: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #settling: NodeJS.Timeout | undefined;
+  /** A hash of it: a list of payers has megabytes. */
   #text: string | undefined;
   #isClosed = false;
 
@@ -70,5 +72,37 @@ export class FileWatch {
 }
 
 function textOf(path: string): Promise<string | undefined> {
-  return readFile(path, "utf8").catch(() => undefined);
+  return readFile(path).then(
+    (bytes) => hash("sha256", bytes),
+    () => undefined,
+  );
+}
+
+/** Several files, which are others from time to time. */
+export class FileWatches {
+  readonly #onChange: () => void;
+  #watches: ReadonlyMap<string, FileWatch> = new Map();
+
+  constructor(onChange: () => void) {
+    this.#onChange = onChange;
+  }
+
+  /**
+   * Watches these from here on, and no others. What changes after it has resolved is told; true: some of them are new,
+   * and what was read of them before may be another by now.
+   */
+  async see(paths: readonly string[]): Promise<boolean> {
+    const before = this.#watches;
+    const opened = [...new Set(paths)].map(async (path) => {
+      return [path, before.get(path) ?? (await FileWatch.open(path, this.#onChange))] as const;
+    });
+    const watches = new Map(await Promise.all(opened));
+    for (const [path, watch] of before) if (!watches.has(path)) watch.close();
+    this.#watches = watches;
+    return [...watches.keys()].some((path) => !before.has(path));
+  }
+
+  close(): void {
+    for (const watch of this.#watches.values()) watch.close();
+  }
 }

@@ -1,7 +1,7 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { start, type Running } from "../app.ts";
-import { formatProblems, loadConfig } from "../config/config.ts";
-import { FileWatch } from "./file-watch.ts";
+import { formatProblems, loadConfig, type ParseResult } from "../config/config.ts";
+import { FileWatch, FileWatches } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
 import { wantsColor } from "./terminal.ts";
 import { messageOf } from "../x402/result.ts";
@@ -17,8 +17,19 @@ export async function serve(file: string, version: string): Promise<number> {
     isStale = true;
     void running?.reload("the file has changed");
   });
-  using _ = { [Symbol.dispose]: () => watch.close() };
-  const loaded = await loadConfig(file);
+  const lists = new FileWatches(() => void running?.reload("a list of payers has changed"));
+  const load = async (): Promise<ParseResult> => {
+    const read = await loadConfig(file);
+    const isNew = read.ok && (await lists.see(read.config.payers.files));
+    return isNew ? loadConfig(file) : read;
+  };
+  using _ = {
+    [Symbol.dispose]: () => {
+      watch.close();
+      lists.close();
+    },
+  };
+  const loaded = await load();
   const color = wantsColor(process.stderr);
   if (!loaded.ok) {
     process.stderr.write(formatProblems(loaded.problems, loaded.text, { color }));
@@ -29,7 +40,7 @@ export async function serve(file: string, version: string): Promise<number> {
   const stopped = firstSignal();
   process.on("SIGHUP", () => void running?.reload("SIGHUP"));
   try {
-    running = await start(loaded.config, version);
+    running = await start(loaded.config, version, { load });
   } catch (cause) {
     const reason = messageOf(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);

@@ -31,6 +31,7 @@ import {
   text,
   word,
 } from "./reading/shapes.ts";
+import { payers, type PayerRules } from "./payers.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
 import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
 import { contact } from "./routes/contact.ts";
@@ -92,6 +93,7 @@ export interface Config {
    */
   readonly support: string | null;
   readonly paywall: PaywallSettings;
+  readonly payers: PayerRules;
   readonly store: Store;
   readonly keeping: Keeping;
   readonly logging: {
@@ -258,6 +260,7 @@ export const documentSchema = map({
     assets,
     "Tokens beyond the built-in USDC of each network, by symbol and then by network.",
   ),
+  payers: section(payers, "Who may not pay, or who alone may."),
   facilitator: section(
     facilitator,
     "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",

@@ -45,7 +45,16 @@ export interface Limits {
   readonly tunnelIdleMs: number;
   /** Longest that one of them lives, whatever it was paid for. */
   readonly tunnelLifeMs: number;
+  /** The most that one payer may buy for in an hour of the clock; null: as much as he likes. */
+  readonly payerPerHour: HourlyAmount | null;
+  /** The same of all payers together. */
+  readonly salesPerHour: HourlyAmount | null;
+  /** The most that gas may cost in an hour of the clock on one network that is settled here; null: no limit. */
+  readonly gasPerHour: HourlyAmount | null;
 }
+
+/** Millionths of a dollar in an hour. */
+type HourlyAmount = number;
 
 /** So many requests in so many milliseconds, and so many at once. */
 export interface RequestRate {
@@ -112,6 +121,29 @@ const byteRate = text(
   BYTE_RATE_FORM,
 );
 
+/** Dollars an hour at most. */
+const MAX_HOURLY_DOLLARS = 1_000_000_000;
+const HOURLY_FORM = "must be dollars an hour such as $10/h or $0.50/h";
+const HOURLY = /^\$(0|[1-9][0-9]{0,9})(?:\.([0-9]{1,6}))?\/h$/;
+
+/** `$10/h`. */
+const readHourlyAmount: Reader<HourlyAmount> = (written) => {
+  const [, dollars, fraction = ""] = HOURLY.exec(written) ?? [];
+  if (dollars === undefined) return bad(HOURLY_FORM, hourlyHint(written));
+  const amount = Number(dollars) * 1e6 + Number(fraction.padEnd(6, "0"));
+  if (amount > 0 && amount <= MAX_HOURLY_DOLLARS * 1e6) return ok(amount);
+  const hint =
+    amount === 0 ? "leave the key out for no limit; coinslot pause stops sales" : undefined;
+  return bad(`must be more than zero and at most $${MAX_HOURLY_DOLLARS}/h`, hint);
+};
+
+function hourlyHint(written: string): string | undefined {
+  const near = /^\$?([0-9]+(?:\.[0-9]{1,6})?) ?(?:(?:\/|per) ?)?(?:h|hour)?$/i.exec(written)?.[1];
+  return near === undefined ? undefined : `write $${near}/h`;
+}
+
+const hourlyAmount = text(readHourlyAmount, matching(HOURLY, HOURLY_FORM, "$10/h"), HOURLY_FORM);
+
 const readDeadline: Reader<number> = (written) => {
   const read = readDuration(written);
   return read.ok && read.value < LEAST_DEADLINE_MS ? bad("must be at least 1s") : read;
@@ -177,6 +209,20 @@ export const limits = map({
   ),
   tunnelIdle: optional(deadline, "Longest silence of a WebSocket, in both directions.", "2h"),
   tunnelLife: optional(deadline, "Longest life of a WebSocket, whatever it was paid for.", "24h"),
+  perPayer: optional(
+    hourlyAmount,
+    "The most that one payer may buy for in an hour of the clock (UTC), over all replicas; then he is told 429 and " +
+      "charged nothing. A whole unit of any token counts as a dollar. Without it: no limit.",
+  ),
+  sales: optional(
+    hourlyAmount,
+    "The same of all payers together; then what costs more than is left is not for sale (503) until the hour is over.",
+  ),
+  gas: optional(
+    hourlyAmount,
+    "The most that gas may cost in an hour of the clock on one network that is settled here; then the network is " +
+      "closed until the hour is over. Needs nativePrice there.",
+  ),
 }).transform((written): Limits => ({
   headerBytes: written.header,
   bodyBytes: written.body,
@@ -193,4 +239,7 @@ export const limits = map({
   tunnels: written.tunnels,
   tunnelIdleMs: written.tunnelIdle,
   tunnelLifeMs: written.tunnelLife,
+  payerPerHour: written.perPayer ?? null,
+  salesPerHour: written.sales ?? null,
+  gasPerHour: written.gas ?? null,
 }));

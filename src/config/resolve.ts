@@ -1,6 +1,6 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import type { Config, ConfigDocument } from "./document.ts";
-import { readSettlers } from "./facilitator/embedded.ts";
+import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
 import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
@@ -9,6 +9,7 @@ import { fault } from "./reading/reading.ts";
 import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
+import { resolvePayers } from "./payers.ts";
 import { Pricing } from "./routes/pricing.ts";
 import { resolveRoutes } from "./routes/routes.ts";
 import { resolveStore } from "./store.ts";
@@ -23,6 +24,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const sidecar = resolveSidecar(document, context);
   const upstreams = new Upstreams(document, context);
   const settlers = readSettlers(facilitator.embedded, context);
+  checkGasLimit(document, settlers, context);
   const settles = settlesWith(facilitator, settlers, context);
   const pricing = new Pricing(context, document, assets, settles);
   const { paymentIdentifier, repeat } = document;
@@ -55,6 +57,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     discovery: resolveDiscovery(discovery, context),
     support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
     paywall: document.paywall,
+    payers: resolvePayers(document.payers, context),
     ...resolveStore(document.store, context),
     logging: resolveLogging(document.logging, context),
     metrics: document.metrics,
@@ -101,6 +104,21 @@ function askedUrls(
       return { url, path: isShort ? ["facilitator"] : context.placeOfUrl(path) };
     }),
   ];
+}
+
+/** Gas is counted in dollars, and only the file says what a network's currency is worth. */
+function checkGasLimit(
+  { limits }: ConfigDocument,
+  settlers: readonly Settler[],
+  { problems }: Context,
+): void {
+  if (limits.gasPerHour === null) return;
+  const unpriced = settlers.filter((each) => each.nativePriceAttodollars === null);
+  const names = unpriced.map(({ network }) => network).join(", ");
+  if (names === "") return;
+  const message = `is in dollars, and nothing says what the currency of ${names} is worth`;
+  const hint = "add nativePrice to each network of facilitator.embedded";
+  problems.error(["limits", "gas"], fault("bad-value", message, hint));
 }
 
 /** A file has to say what the process is for, and a gateway where it is and what it does by default. */

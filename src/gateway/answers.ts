@@ -5,6 +5,8 @@
 import type { Unfit } from "../payments/sale/admission.ts";
 import { noFeePayer, notTakenNow } from "../payments/sale/choice.ts";
 import type { Offers } from "../payments/sale/offers.ts";
+import { saidOfStop, secondsUntil } from "../payments/sale/stops.ts";
+import { systemTime } from "../time/time.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { X402_VERSION, type SettleResponse, type X402Version } from "../x402/x402.ts";
@@ -76,7 +78,13 @@ export function unpayableAnswer(
   offers: Offers,
   lines: readonly string[],
 ): Answer & { readonly status: 503 } {
-  const networks = offers.missing;
+  const { stop, missing: networks } = offers;
+  if (stop !== undefined) {
+    const seconds = secondsUntil(stop.untilMs, systemTime.now());
+    const wait = ["Retry-After", String(seconds)];
+    const told = errorAnswer(503, `${error}; ${saidOfStop(stop)}`, [...lines, ...wait]);
+    return { ...told, status: 503 };
+  }
   const isClosed = networks.some((network) => offers.isClosed(network));
   const why = isClosed ? notTakenNow(networks) : noFeePayer(networks);
   const answer = errorAnswer(503, `${error}; ${why}`, [...lines, ...RETRY_AFTER]);

@@ -171,7 +171,8 @@ export class Challenge {
   ): ReturnType<typeof unpayableAnswer> {
     const networks = offers.missing;
     const now = performance.now();
-    if (now >= this.#saysUnpayableAt) {
+    // Where it is meant it was told when it began.
+    if (offers.stop === undefined && now >= this.#saysUnpayableAt) {
       this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
       const isClosed = networks.some((network) => offers.isClosed(network));
       const said = isClosed ? CLOSED : UNPAYABLE;

@@ -9,6 +9,7 @@
  *                                                                   with; a page where a browser asks
  *                      -> signed-in | presented -> crowded -------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
+ *                                                       -> barred ------> answer 403 | 429 | 503
  *                                                       -> limited -----> answer 429
  *                                                       -> unfit -------> answer 400
  *                                                       -> led ---------> answer 307
@@ -284,6 +285,7 @@ export class Gateway {
       case "owed":
       case "unavailable":
       case "unknown":
+      case "barred":
         return this.#refuse(visit, readRefusal(outcome, lines, visit.help, decision));
       case "led": {
         const receipt = settlementLines(

@@ -11,7 +11,7 @@ import { errorText, RETRY_AFTER, saysWhere, settlementLines, type Help } from ".
 import { versionOf, type PricedDecision } from "./decision.ts";
 
 export interface Refused extends Said {
-  readonly status: 400 | 402 | 409 | 500;
+  readonly status: 400 | 402 | 403 | 409 | 429 | 500 | 503;
   readonly outcome: PaymentOutcome;
   /** Raw header lines of the answer. */
   readonly lines: readonly string[];
@@ -30,7 +30,7 @@ export interface NotTaken extends Refused {
 export function readRefusal(
   refused:
     | { readonly kind: "malformed"; readonly refusal: Refusal }
-    | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
+    | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" | "barred" }>,
   cors: readonly string[],
   help: Help,
   decision: PricedDecision,
@@ -67,6 +67,15 @@ export function readRefusal(
     case "owed": {
       const refusal: Refusal = { code: "invalid_transaction_state", detail: refused.detail };
       return say(409, "refused", refusal, [...cors, ...help.lines]);
+    }
+    case "barred": {
+      const { status, refusal: told, seconds } = refused;
+      const wait = seconds === null ? help.lines : ["Retry-After", String(seconds)];
+      const lines = [...cors, ...wait];
+      if (status !== 503) return say(status, "refused", told, lines);
+      const other = otherWays(decision);
+      if (other === null) return say(503, "unavailable", told, lines);
+      return say(402, "unavailable", { ...told, detail: `${told.detail}, or ${other}` }, lines);
     }
     case "unavailable": {
       const other = otherWays(decision);

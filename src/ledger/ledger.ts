@@ -18,6 +18,8 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { SubmissionCost } from "./accounts.ts";
 import type { Books } from "./books.ts";
+import type { Budgets } from "./budgets.ts";
+import type { Pauses } from "./pauses.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
@@ -226,6 +228,10 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   readonly books: Books;
   /** What other gateways sold through us. */
   readonly sold: SoldOffers;
+  /** What was sold and burnt in this hour. */
+  readonly budgets: Budgets;
+  /** What is not sold for a while. */
+  readonly pauses: Pauses;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
   /** The secret by which challenges are made: made once, and the same for all who share the ledger. */

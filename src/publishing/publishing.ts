@@ -33,7 +33,8 @@ import {
   type Published,
 } from "../discovery/pointers.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
-import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
+import { Offers, type FeePayers, type NetworkStates, type Offer } from "../payments/sale/offers.ts";
+import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
@@ -72,6 +73,8 @@ export interface PublicationsGround {
   readonly others?: OtherEntries | undefined;
   /** Default: nothing is known of how well anything was delivered. */
   readonly quality?: Qualities | undefined;
+  /** What is not sold for now, and not listed then. Default: nothing. */
+  readonly stopped?: StopSource | undefined;
 }
 
 /** What of a configuration its documents depend on. */
@@ -134,6 +137,7 @@ export async function readTermsChanges(
 export class Publications {
   readonly #config: Sales;
   readonly #feePayers: FeePayers;
+  readonly #stopped: StopSource;
   readonly #sold: readonly SoldEntry[];
   readonly #quality: Qualities;
   readonly #paths: ReadonlySet<string>;
@@ -151,9 +155,11 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, { changes, feePayers, others, quality }: PublicationsGround) {
+  constructor(config: Sales, ground: PublicationsGround) {
+    const { changes, feePayers, others, quality, stopped = NO_STOPS } = ground;
     this.#config = config;
     this.#feePayers = feePayers;
+    this.#stopped = stopped;
     this.#others = others;
     this.#paths = documentPaths(config);
     this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
@@ -167,9 +173,9 @@ export class Publications {
         lastUpdated: changes.get(route.key) ?? 0,
         quality: this.#quality.of(route.key),
       },
-      offers: new Offers(offers, feePayers),
+      offers: new Offers(offers, feePayers, { route: route.key, networks: onlyStopped(stopped) }),
     }));
-    this.#revision = feePayers.revision;
+    this.#revision = feePayers.revision + stopped.revision;
     this.#qualityRevision = this.#quality.revision;
     this.#catalogue = catalogueOf(this.#sold);
   }
@@ -251,7 +257,8 @@ export class Publications {
 
   #refresh(): void {
     this.#refreshQuality();
-    const { revision } = this.#feePayers;
+    // Neither ever becomes less.
+    const revision = this.#feePayers.revision + this.#stopped.revision;
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
@@ -359,6 +366,19 @@ interface Made {
   readonly lines?: readonly string[];
   /** What all who ask get. */
   readonly shared?: { readonly plain: Uint8Array; readonly compressed: KeptBytes };
+}
+
+/** A network that is closed may be open again before somebody comes who has read the listing. */
+function onlyStopped(stopped: StopSource): NetworkStates {
+  return {
+    get revision() {
+      return stopped.revision;
+    },
+    get stops() {
+      return stopped.stops;
+    },
+    of: () => "open",
+  };
 }
 
 function textual(body: string) {

@@ -12,6 +12,7 @@ import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
+import { SalesMeter } from "./sales-meter.ts";
 import { NetworkMeter } from "./network-meter.ts";
 import { currentContext, exemplarOf } from "./request-context.ts";
 import {
@@ -96,6 +97,7 @@ export class Metrics {
   readonly catalogue = new CatalogueMeter(this.registry);
   readonly configuration = new ConfigurationMeter(this.registry);
   readonly networks = new NetworkMeter(this.registry);
+  readonly sales = new SalesMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);
   readonly #routes = new RouteMeters(this.registry);
   readonly #queues = new Map<string, () => number>();

@@ -8,7 +8,8 @@ import type { MetricRegistry } from "./metric-registry.ts";
 /**
  * Why payments on a network are not taken: no endpoint can be asked; they serve another chain; our accounts cannot pay;
  * our clock differs from the chain's; a token is another one than configured. Where others settle: none of them answers
- * as it should; they do not know us (401, 403); none says who pays the network fee.
+ * as it should; they do not know us (401, 403); none says who pays the network fee. An operator has paused it; gas there
+ * has cost as much in this hour as it may.
  */
 export type ClosedReason =
   | "rpc"
@@ -18,7 +19,9 @@ export type ClosedReason =
   | "token"
   | "facilitator"
   | "unauthorized"
-  | "fee-payer";
+  | "fee-payer"
+  | "paused"
+  | "gas";
 
 /** As an operator is told of it: `ledger`, nothing can be written down, and so no payment is taken anywhere. */
 export type ToldReason = ClosedReason | "ledger";

@@ -20,11 +20,15 @@ const { open, policy } = documentKind(REQUESTS_CSS, bundled.script);
 /** Value of `Content-Security-Policy` for every page here. */
 export const REQUESTS_POLICY = policy;
 
-/** `version`: as of which the list is, for the events that follow. */
+/**
+ * `version`: as of which the list is, for the events that follow. `stopped`: what is not sold for now, a sentence for
+ * each.
+ */
 export function requestsPage(
   requests: readonly RequestView[],
   version: number,
   filter: ListFilterView,
+  stopped: readonly string[] = [],
 ): string {
   const [newest] = requests;
   const { find, needsMe } = filter;
@@ -38,6 +42,7 @@ export function requestsPage(
 </form>
 </header>
 <main>
+${stopped.map((each) => html`<p class="filter">Not sold now: ${each}</p>`)}
 <p class="state"><span id="live" role="status" class="dim">Newest first, as of ${newest === undefined ? "now" : `${timeOf(newest.at)} UTC`}. Reload the page to see what came since.</span>
 <button id="pause" class="quiet" type="button" hidden>Pause</button></p>
 ${!isAll && html`<p class="filter">Only ${filterText(filter)}. <a href="?">All requests</a></p>`}

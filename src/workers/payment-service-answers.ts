@@ -2,7 +2,7 @@
  * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
-import type { Declined, Settled } from "../payments/sale/admission.ts";
+import type { Barred, Declined, Settled } from "../payments/sale/admission.ts";
 import {
   Payment,
   type Identified,
@@ -60,10 +60,13 @@ export interface SentIdentified extends Omit<Identified, "payment" | "owed"> {
   readonly owed: readonly SentPayment[];
 }
 
-export function readIdentified(value: unknown): Result<Identified, Refusal | "misnamed"> {
+export function readIdentified(value: unknown): Result<Identified, Refusal | "misnamed" | Barred> {
   const fields = record(value);
   const { error } = fields;
-  if (fields["ok"] === false) return err(error === "misnamed" ? error : refusal(error));
+  if (fields["ok"] === false) {
+    if (error === "misnamed") return err(error);
+    return err(record(error)["kind"] === "barred" ? barred(error) : refusal(error));
+  }
   const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
   check(typeof isDoubtful === "boolean");
@@ -182,6 +185,9 @@ export function readSettled(value: unknown): Settled {
     case "owed":
       text(fields["detail"]);
       break;
+    case "barred":
+      barred(fields);
+      break;
     default:
       check(false);
   }
@@ -233,6 +239,14 @@ function refusal(value: unknown): Refusal {
   text(code);
   text(detail);
   return value as Refusal;
+}
+
+function barred(value: unknown): Barred {
+  const { status, refusal: told, seconds } = record(value);
+  check(status === 403 || status === 429 || status === 503);
+  refusal(told);
+  if (seconds !== null) count(seconds);
+  return value as Barred;
 }
 
 function record(value: unknown): Fields {

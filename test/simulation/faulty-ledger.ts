@@ -31,6 +31,8 @@ export function faultyLedger(
   return {
     books: ledger.books,
     sold: ledger.sold,
+    budgets: ledger.budgets,
+    pauses: ledger.pauses,
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),

@@ -22,6 +22,7 @@ import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
 import { describeSignIns } from "../unit/ledger/contract-sign-ins.ts";
+import { describeBudgets } from "../unit/ledger/contract-budgets.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
 import { describeSweeping } from "../unit/ledger/contract-sweeping.ts";
 import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
@@ -63,6 +64,7 @@ export function ledgerContract(
     describe("guards", () => describeGuards(open));
     describe("identifiers", () => describeIdentifiers(open, capabilities));
     describe("sign-ins", () => describeSignIns(open, capabilities));
+    describe("budgets", () => describeBudgets(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
     describe("sold goods", () => describeAgain(open));
     describe("debts", () => describeDebts(open));

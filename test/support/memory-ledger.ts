@@ -29,6 +29,8 @@ import {
   type TransitionOf,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
+import { gasBudget, moreGas, type Budgets } from "../../src/ledger/budgets.ts";
+import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
@@ -59,6 +61,8 @@ export interface MemoryLedgerOptions {
 export class MemoryLedger implements Ledger, WorkerLife {
   readonly books: MemoryBooks;
   readonly sold: MemorySoldOffers;
+  readonly budgets: Budgets;
+  readonly pauses: Pauses;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
@@ -70,6 +74,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#life = life;
     this.books = new MemoryBooks(store);
     this.sold = new MemorySoldOffers(store.soldOffers);
+    this.budgets = {
+      reserve: async (key, sale) => store.reserve(key, sale, time.now()),
+      counted: async (names) => store.counted(time.now(), names),
+    };
+    this.pauses = pausesIn(store, time);
   }
 
   async step<Kind extends TransitionKind>(
@@ -250,6 +259,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
     if (submission.state === state) return;
     if (submission.state === "CLOSED") throw new LedgerConflict("that submission is closed");
     const known = cost ?? (state === "OPEN" ? null : submission.cost);
+    const gas = moreGas(submission.cost, known);
+    this.#store.count(this.#time.now(), gasBudget(submission.network), gas);
     this.#store.submissions.set(id, { ...submission, state, cost: known });
   }
 
@@ -405,6 +416,22 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const held = this.#store.leases.get(accountOf(network, address));
     return held?.holder === this.#life && held.epoch === epoch;
   }
+}
+
+function pausesIn({ pauses }: MemoryStore, time: Pick<Time, "now">): Pauses {
+  const list = async (): Promise<readonly Pause[]> =>
+    [...pauses.values()]
+      .filter(({ untilMs }) => untilMs === null || untilMs > time.now())
+      .toSorted((one, other) => one.sinceMs - other.sinceMs);
+  return {
+    list,
+    pause: async (pause) => void pauses.set(pause.scope, pause),
+    resume: async (scope) => {
+      const ended = (await list()).filter((each) => scope === undefined || each.scope === scope);
+      for (const each of ended) pauses.delete(each.scope);
+      return ended.length;
+    },
+  };
 }
 
 function requireSignedFor(variant: StoredTransaction, address: string, nonce: number): void {

@@ -28,6 +28,16 @@ import {
   type Draws,
   type Spend,
 } from "../../src/ledger/purse.ts";
+import {
+  hourOf,
+  judgeSale,
+  payerBudget,
+  SALES,
+  type BudgetedSale,
+  type Reserved,
+} from "../../src/ledger/budgets.ts";
+import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
+import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
@@ -71,6 +81,13 @@ export class MemoryStore {
   readonly usedElsewhere = new Map<PaymentKey, UsedElsewhere>();
   readonly usedSignIns = new Map<string, { readonly payer: string; readonly untilMs: number }>();
   readonly signInKey = randomBytes(SIGN_IN_KEY_BYTES);
+  /** By hour and name, and what of it may be given back. */
+  readonly budgets = new Map<string, number>();
+  readonly reservations = new Map<
+    PaymentKey,
+    readonly [counts: readonly string[], worth: number]
+  >();
+  readonly pauses = new Map<string, Pause>();
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */
@@ -110,7 +127,41 @@ export class MemoryStore {
         events: [...(kept?.events ?? []), event],
       });
     }
+    if (next === null || next.state === "FAILED") this.giveBack(key);
     this.rowChanges.notify(key);
+  }
+
+  count(nowMs: number, name: string, amount: number): void {
+    const counted = `${hourOf(nowMs)} ${name}`;
+    this.budgets.set(counted, (this.budgets.get(counted) ?? 0) + amount);
+  }
+
+  counted(nowMs: number, names: readonly string[]): ReadonlyMap<string, number> {
+    const amounts = names.map(
+      (name) => [name, this.budgets.get(`${hourOf(nowMs)} ${name}`)] as const,
+    );
+    return new Map(
+      amounts.flatMap(([name, amount]) => (amount === undefined ? [] : [[name, amount]])),
+    );
+  }
+
+  /** See {@link Budgets.reserve}. */
+  reserve(key: PaymentKey, sale: BudgetedSale, nowMs: number): Reserved {
+    if (!this.payments.has(key)) throw new LedgerConflict("there is no such payment");
+    if (this.reservations.has(key)) return { kind: "reserved" };
+    const names = [SALES, payerBudget(sale.payer)];
+    const judged = judgeSale(this.counted(nowMs, names), sale, nowMs);
+    if (judged.kind === "over") return judged;
+    for (const name of names) this.count(nowMs, name, sale.worth);
+    const counts = names.map((name) => `${hourOf(nowMs)} ${name}`);
+    this.reservations.set(key, [counts, sale.worth]);
+    return judged;
+  }
+
+  giveBack(key: PaymentKey): void {
+    const [counts, worth] = this.reservations.get(key) ?? [[], 0];
+    this.reservations.delete(key);
+    for (const name of counts) this.budgets.set(name, (this.budgets.get(name) ?? 0) - worth);
   }
 
   /** Throws {@link LedgerOverdraft} where they are more than what is in their payers' purses. */

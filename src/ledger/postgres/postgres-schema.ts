@@ -7,6 +7,7 @@
 import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
+import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
@@ -273,6 +274,47 @@ export const MIGRATIONS: readonly string[] = [
   );
   CREATE INDEX used_sign_ins_by_payer ON coinslot.used_sign_ins (payer);
   CREATE INDEX used_sign_ins_by_time ON coinslot.used_sign_ins (until_ms);
+  `,
+  // What was sold and burnt in an hour, of which a sale that came to nothing is given back, and what is paused.
+  `
+  CREATE TABLE coinslot.budgets (
+    hour    bigint           NOT NULL,
+    name    text             NOT NULL,
+    counted double precision NOT NULL,
+    PRIMARY KEY (hour, name)
+  );
+  CREATE TABLE coinslot.reservations (
+    payment_key  text             NOT NULL PRIMARY KEY,
+    hour         bigint           NOT NULL,
+    payer_budget text             NOT NULL,
+    counted      double precision NOT NULL
+  );
+  CREATE INDEX reservations_by_hour ON coinslot.reservations (hour);
+  CREATE FUNCTION coinslot.give_reservation_back() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE gone coinslot.reservations;
+    BEGIN
+      DELETE FROM coinslot.reservations WHERE payment_key = OLD.payment_key RETURNING * INTO gone;
+      IF FOUND THEN
+        UPDATE coinslot.budgets SET counted = counted - gone.counted
+          WHERE hour = gone.hour AND name = '${SALES}';
+        UPDATE coinslot.budgets SET counted = counted - gone.counted
+          WHERE hour = gone.hour AND name = gone.payer_budget;
+      END IF;
+      RETURN NULL;
+    END
+  $$;
+  CREATE TRIGGER reservation_dropped AFTER DELETE ON coinslot.payments
+    FOR EACH ROW EXECUTE FUNCTION coinslot.give_reservation_back();
+  CREATE TRIGGER reservation_failed AFTER UPDATE OF state ON coinslot.payments
+    FOR EACH ROW WHEN (NEW.state = 'FAILED') EXECUTE FUNCTION coinslot.give_reservation_back();
+
+  CREATE TABLE coinslot.pauses (
+    scope    text   NOT NULL PRIMARY KEY,
+    until_ms bigint,
+    reason   text   NOT NULL,
+    paused_by text   NOT NULL,
+    since_ms bigint NOT NULL
+  );
   `,
 ];
 

@@ -13,9 +13,11 @@ import {
   type SubmissionState,
   type SubmittedPayment,
 } from "../ledger.ts";
+import { gasBudget, moreGas } from "../budgets.ts";
 import * as machine from "../machine.ts";
 import { isHeld } from "../payment-judgement.ts";
 import { requestOf, type PaymentRow } from "../payment-row.ts";
+import { count } from "./postgres-budgets.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { requireLease } from "./postgres-lives.ts";
 import { COLUMNS, storedOf, writeMoves, type Move } from "./postgres-payments.ts";
@@ -155,18 +157,27 @@ export async function storeVariant(
   });
 }
 
+/** Where a submission stands, and what it cost where that is known. */
+interface Conclusion {
+  readonly id: string;
+  readonly state: SubmissionState;
+  readonly cost: SubmissionCost | undefined;
+}
+
 /** See {@link Settlements.concluded}. */
 export async function storeConclusion(
   database: PostgresDatabase,
-  id: string,
-  state: SubmissionState,
-  told: SubmissionCost | undefined,
+  { id, state, cost: told }: Conclusion,
+  nowMs: number,
 ): Promise<void> {
   await database.transaction(async (session) => {
-    const next = concluded(await lock(session, id), state, told);
-    if (next === undefined) return;
+    const before = await lock(session, id);
+    const next = concluded(before, state, told);
+    if (before === undefined || next === undefined) return;
     const cost = next.cost === null ? null : JSON.stringify(next.cost);
     await session.query(CONCLUDE, [id, next.state, cost]);
+    const gas = moreGas(before.cost, next.cost);
+    if (gas !== 0) await count(session, nowMs, gasBudget(next.network), gas);
   });
 }
 

@@ -8,6 +8,8 @@ import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Books } from "../books.ts";
+import type { Budgets } from "../budgets.ts";
+import type { Pauses } from "../pauses.ts";
 import {
   type Lease,
   type Ledger,
@@ -21,6 +23,7 @@ import {
 import { lifeWithin } from "../life.ts";
 import * as machine from "../machine.ts";
 import { PostgresBooks } from "./postgres-books.ts";
+import { forgetBudgets, PostgresBudgets, PostgresPauses } from "./postgres-budgets.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
@@ -54,6 +57,7 @@ import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
+export { openPostgresPauses } from "./postgres-budgets.ts";
 
 export interface PostgresLedgerOptions {
   /** `postgres://user:password@host:port/database`; a secret. */
@@ -107,6 +111,8 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
 class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly books: Books;
   readonly sold: SoldOffers;
+  readonly budgets: Budgets;
+  readonly pauses: Pauses;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
   readonly #life: string;
@@ -124,6 +130,8 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     super(ground, life);
     this.books = new PostgresBooks(database);
     this.sold = new PostgresSoldOffers(database);
+    this.budgets = new PostgresBudgets(database, time);
+    this.pauses = new PostgresPauses(database, time);
     this.#database = database;
     this.#listener = listener;
     this.#life = life;
@@ -186,7 +194,11 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     state: SubmissionState,
     cost?: SubmissionCost,
   ): Promise<void> {
-    await storeConclusion(this.#database, submission, state, cost);
+    await storeConclusion(
+      this.#database,
+      { id: submission, state, cost },
+      this.#steps.moment.nowMs,
+    );
   }
 
   async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
@@ -223,6 +235,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     const moment = this.#steps.moment;
     const freed = await reapPayments(this.#database, moment, this.#ground.onUnreadable);
     await forgetResponses(this.#database, moment.nowMs);
+    await forgetBudgets(this.#database, moment.nowMs);
     return freed;
   }
 

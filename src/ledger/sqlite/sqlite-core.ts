@@ -20,6 +20,7 @@ import { isOwed, isToBeHad } from "../payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
 import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
+import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { boughtBy, useSignIn } from "./sqlite-sign-ins.ts";
@@ -253,9 +254,12 @@ export class SqliteCore {
     return this.#hand.answer(key);
   }
 
-  /** Kept answers whose time is over. */
-  forgetAnswers(): Promise<void> {
-    return this.write(() => this.#rows.forgetAnswers(this.time.now()));
+  /** Kept answers whose time is over, and what was counted in hours that are. */
+  forgetOld(): Promise<void> {
+    return this.write(() => {
+      this.#rows.forgetAnswers(this.time.now());
+      forgetBudgets(this.#database, this.time.now());
+    });
   }
 
   /** Rows with their `key`, as they are by now; `rest` is the SQL after the table. */
@@ -275,6 +279,11 @@ export class SqliteCore {
   /** The payments of a submission, within a transaction. Throws where one of them cannot be stored. */
   storeSubmission(submission: string): void {
     for (const key of this.#hand.waitingOf(submission)) this.#hand.store(key);
+  }
+
+  /** One payment, within a transaction, as it is by now. */
+  storePayment(key: string): void {
+    this.#hand.store(key);
   }
 
   /** Stores what waits. */

@@ -4,6 +4,7 @@
  */
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
+import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
@@ -327,6 +328,40 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX used_sign_ins_by_payer ON used_sign_ins (payer);
   CREATE INDEX used_sign_ins_by_time ON used_sign_ins (until_ms);
+  `,
+  // What was sold and burnt in an hour, of which a sale that came to nothing is given back, and what is paused.
+  `
+  CREATE TABLE budgets (
+    hour    INTEGER NOT NULL,
+    name    TEXT    NOT NULL,
+    counted REAL    NOT NULL,
+    PRIMARY KEY (hour, name)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE reservations (
+    payment_key  TEXT    NOT NULL PRIMARY KEY,
+    hour         INTEGER NOT NULL,
+    payer_budget TEXT    NOT NULL,
+    counted      REAL    NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX reservations_by_hour ON reservations (hour);
+  CREATE TRIGGER reservation_given_back AFTER DELETE ON reservations BEGIN
+    UPDATE budgets SET counted = counted - OLD.counted
+    WHERE hour = OLD.hour AND name IN ('${SALES}', OLD.payer_budget);
+  END;
+  CREATE TRIGGER reservation_dropped AFTER DELETE ON payments BEGIN
+    DELETE FROM reservations WHERE payment_key = OLD.payment_key;
+  END;
+  CREATE TRIGGER reservation_failed AFTER UPDATE OF state ON payments WHEN NEW.state = 'FAILED' BEGIN
+    DELETE FROM reservations WHERE payment_key = NEW.payment_key;
+  END;
+
+  CREATE TABLE pauses (
+    scope    TEXT    NOT NULL PRIMARY KEY,
+    until_ms INTEGER,
+    reason   TEXT    NOT NULL,
+    paused_by TEXT   NOT NULL,
+    since_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
   `,
 ];
 

@@ -8,8 +8,10 @@ import {
   type SubmissionState,
   type SubmittedPayment,
 } from "../ledger.ts";
+import { gasBudget, moreGas } from "../budgets.ts";
 import { isHeld } from "../payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
+import { count } from "./sqlite-budgets.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import {
@@ -30,10 +32,10 @@ type OnUnreadable = (name: string, reason: string) => void;
 /** Every method that writes is part of its caller's transaction. */
 export class SqliteSubmissions {
   readonly #database: SqliteDatabase;
-  readonly #core: Pick<SqliteCore, "select">;
+  readonly #core: Pick<SqliteCore, "select" | "time">;
   readonly #life: string;
 
-  constructor(database: SqliteDatabase, core: Pick<SqliteCore, "select">, life: string) {
+  constructor(database: SqliteDatabase, core: Pick<SqliteCore, "select" | "time">, life: string) {
     this.#database = database;
     this.#core = core;
     this.#life = life;
@@ -125,9 +127,12 @@ export class SqliteSubmissions {
   }
 
   conclude(id: string, to: SubmissionState, told: SubmissionCost | undefined): void {
-    const next = concluded(this.#read(id), to, told);
-    if (next === undefined) return;
-    const { state, cost } = next;
+    const before = this.#read(id);
+    const next = concluded(before, to, told);
+    if (before === undefined || next === undefined) return;
+    const { state, cost, network } = next;
+    const gas = moreGas(before.cost, cost);
+    if (gas !== 0) count(this.#database, this.#core.time.now(), gasBudget(network), gas);
     const values = [state, cost === null ? null : JSON.stringify(cost), id];
     this.#database.run("UPDATE submissions SET state = ?, cost = ? WHERE id = ?", values);
   }

@@ -7,6 +7,7 @@
 import type { Time, Timers } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Books } from "../books.ts";
+import type { Budgets } from "../budgets.ts";
 import {
   LedgerConflict,
   type Lease,
@@ -31,12 +32,15 @@ import {
   type Draws,
   type Spend,
 } from "../purse.ts";
+import type { Pauses } from "../pauses.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
+import { countedIn, reserve } from "./sqlite-budgets.ts";
 import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
+import { SqlitePauses } from "./sqlite-pauses.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { SqliteResolutions } from "./sqlite-resolutions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
@@ -101,6 +105,8 @@ export function sqliteLedgerOn(database: SqliteDatabase, options: SqliteLedgerOp
 class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly books: Books;
   readonly sold: SoldOffers;
+  readonly budgets: Budgets;
+  readonly pauses: Pauses;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
@@ -130,6 +136,16 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     this.#core = core;
     this.books = new SqliteBooks(database, () => core.storeNow());
     this.sold = new SqliteSoldOffers(database, core);
+    this.budgets = {
+      reserve: (key, sale) =>
+        core.write(() => {
+          // What is only in memory would be dropped without a word to the database, and count for ever.
+          core.storePayment(key);
+          return reserve(database, key, sale, time.now());
+        }),
+      counted: async (names) => countedIn(database, time.now(), names),
+    };
+    this.pauses = new SqlitePauses(database, time);
     this.#submissions = new SqliteSubmissions(database, core, life);
     this.#resolutions = new SqliteResolutions(database, core);
   }
@@ -249,7 +265,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async reap(): Promise<number> {
     const { life } = this.#options;
     const ground = { core: this.#core, database: this.#database };
-    await this.#core.forgetAnswers();
+    await this.#core.forgetOld();
     return reapOthers(ground, life);
   }
 

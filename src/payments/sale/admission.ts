@@ -50,7 +50,7 @@ export interface GoodsRequest {
   /** Canonical path and query. */
   readonly target: string;
   /** Key of the route that sells it. */
-  readonly route?: string;
+  readonly route?: string | undefined;
   /** What its client calls the purchase, where it may say so. */
   readonly identifier?: string | undefined;
   /**
@@ -112,6 +112,7 @@ export type Admission =
   | Unfit
   /** The upstream would not be asked now; nothing was claimed. */
   | { readonly kind: "unservable"; readonly refusal: Unanswered }
+  | Barred
   /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */
   | { readonly kind: "limited"; readonly seconds: number }
   /** 500; this request moved no money. */
@@ -127,6 +128,18 @@ export type Admission =
 export interface Unfit {
   readonly kind: "unfit";
   readonly faults: readonly string[];
+}
+
+/**
+ * 403, 429 or 503; nothing was charged, and nothing is claimed any more: not of this payer, not so much in one hour, or
+ * of nobody now.
+ */
+export interface Barred {
+  readonly kind: "barred";
+  readonly status: 403 | 429 | 503;
+  readonly refusal: Refusal;
+  /** After which it may be tried again; null: that is no use. */
+  readonly seconds: number | null;
 }
 
 /** A transaction that may carry the payment, where one is known. */
@@ -363,8 +376,9 @@ export function isUndecided({ kind }: Admission): boolean {
 }
 
 /** It is the payment's fault, unless the code says that nothing could be taken now. */
-export function notChosen(refusal: Refusal | "misnamed"): Admission {
+export function notChosen(refusal: Refusal | "misnamed" | Barred): Admission {
   if (refusal === "misnamed") return MISNAMED_PURCHASE;
+  if ("kind" in refusal) return refusal;
   const isOurs = refusal.code === "unexpected_verify_error";
   return { kind: isOurs ? "unavailable" : "refused", refusal };
 }

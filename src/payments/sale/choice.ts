@@ -16,12 +16,13 @@ import { memberOf } from "../../x402/json.ts";
 import { isContained, mismatchOf, type RequirementsV2 } from "../../x402/version-2.ts";
 import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
+import { NO_STOPS, stopOn } from "./stops.ts";
 import { feePayerOf, type FeePayers, type NetworkStates } from "./offers.ts";
 
 export interface Choosing {
   readonly facilitator: Pick<Facilitator, "read" | "precheck">;
   readonly feePayers: Pick<FeePayers, "isKnown">;
-  readonly networks: Pick<NetworkStates, "of">;
+  readonly networks: Pick<NetworkStates, "of" | "stops">;
 }
 
 /**
@@ -50,7 +51,10 @@ export function choose(
       ? solanaCandidates(payment, offers, choosing)
       : ok(inOrder(offers, (offer) => fits(payment, offer)));
   const chosen = candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
-  const isClosed = chosen.ok && choosing.networks.of(payment.network) === "closed";
+  const { networks } = choosing;
+  // What is only stopped is refused with better words, and not to those who have paid before.
+  const isStopped = stopOn(networks.stops ?? NO_STOPS.stops, payment.network) !== undefined;
+  const isClosed = chosen.ok && !isStopped && networks.of(payment.network) === "closed";
   return isClosed ? refuse("unexpected_verify_error", notTakenNow([payment.network])) : chosen;
 }
 

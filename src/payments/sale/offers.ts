@@ -26,6 +26,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../../x402/x402.ts";
+import { stopOf, stopOn, type Stop, type Stops } from "./stops.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
 
 /** Payment requirements without the URL they are for, and on Solana without `extra.feePayer`. */
@@ -58,10 +59,14 @@ export interface NetworkStates {
   /** Another number as soon as an answer of `of` is another one. */
   readonly revision: number;
   of(network: string): NetworkState;
+  /** What is not sold for now, whatever else is open. Default: nothing. */
+  readonly stops?: Stops;
 }
 
 /** Where nothing is known of them. */
 export const ALL_OPEN: NetworkStates = { revision: 0, of: () => "open" };
+
+const NONE_OPEN: NetworkStates = { revision: 0, of: () => "closed" };
 
 /** Why a payment is asked for: a sentence, in the words of either version. */
 export interface Said {
@@ -88,6 +93,8 @@ export interface QuoteTerms {
   readonly blockhashes?: Pick<BlockhashHints, "of"> | undefined;
   /** What of it is asked for, and in which order. Default: all of it, in the order of the offers. */
   readonly networks?: NetworkStates | undefined;
+  /** Key of the route that it is for, which may be stopped. */
+  readonly route?: string;
 }
 
 /**
@@ -185,6 +192,23 @@ export class Offers {
     return all.filter((offer) => !offered.includes(offer)).map(({ network }) => network);
   }
 
+  /** Why nothing of it is sold, and for how long, where that is meant; undefined: it is sold, or could be. */
+  get stop(): Stop | undefined {
+    const { stops } = this.#networks;
+    if (stops === undefined || stops.size === 0) return undefined;
+    const own = this.#stop;
+    if (own !== undefined || !this.areNone) return own;
+    const closed = this.#offers.map(({ network }) => stopOn(stops, network));
+    const [first] = closed.filter((stop) => stop !== undefined).toSorted(bySoonest);
+    return closed.includes(undefined) ? undefined : first;
+  }
+
+  get #stop(): Stop | undefined {
+    const { route } = this.#terms;
+    const { stops } = this.#networks;
+    return stops === undefined || route === undefined ? undefined : stopOf(stops, route);
+  }
+
   /** Another number as soon as something else is asked for than before. */
   get revision(): number {
     return this.#current().revision;
@@ -269,7 +293,8 @@ export class Offers {
     // Neither ever becomes less.
     const revision = this.#feePayers.revision + this.#networks.revision;
     if (this.#prepared?.revision !== revision) {
-      const { all, offered, accepts } = prepare(this.#offers, this.#feePayers, this.#networks);
+      const sold = this.#stop === undefined ? this.#networks : NONE_OPEN;
+      const { all, offered, accepts } = prepare(this.#offers, this.#feePayers, sold);
       this.#prepared = { revision, all, offered, accepts };
     }
     return this.#prepared;
@@ -306,6 +331,10 @@ export class Offers {
   #memoOf(offer: Offer): Memo | undefined {
     return needsFeePayer(offer) ? this.#memo : undefined;
   }
+}
+
+function bySoonest(one: Stop, other: Stop): number {
+  return (one.untilMs ?? Infinity) - (other.untilMs ?? Infinity);
 }
 
 function prepare(

@@ -26,6 +26,7 @@ import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import {
   refusedSignIn,
+  type Barred,
   type Begun,
   type Declined,
   type Presented,
@@ -34,6 +35,7 @@ import {
 import { choose, type Choosing } from "./choice.ts";
 import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { ALL_OPEN, NO_FEE_PAYERS } from "./offers.ts";
+import type { SaleGuard } from "./sale-guard.ts";
 import { Proofs } from "./proofs.ts";
 import { Settlement } from "./sale-settlement.ts";
 
@@ -75,7 +77,7 @@ export interface Identified {
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<
   Presented,
-  "payment" | "accepted" | "accepts" | "binding" | "target" | "identifier"
+  "payment" | "accepted" | "accepts" | "binding" | "target" | "route" | "identifier"
 >;
 
 /** A sign-in, and what is asked for with it. */
@@ -106,7 +108,7 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
    * The payment of that first use, else for the offer that it fits best and that is not refused at
    * once. `misnamed`: something else has its identifier. Costs no write. Throws what the ledger throws.
    */
-  identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed">>;
+  identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed" | Barred>>;
   /**
    * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
    * stored.
@@ -130,6 +132,8 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
 }
 
+type Guard = Pick<SaleGuard, "barOf" | "barOfAccount" | "reserve">;
+
 export interface PaymentServiceOptions {
   readonly facilitator: Facilitator;
   /** Default: nobody, as where nothing is sold on Solana. */
@@ -137,6 +141,8 @@ export interface PaymentServiceOptions {
   /** Default: all are open. */
   readonly networks?: Choosing["networks"];
   readonly redemptions: Redemptions;
+  /** Default: all is sold to everybody. */
+  readonly guard?: Guard | undefined;
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
   /** Those of all payment services of this process. Default: its own. */
@@ -153,6 +159,7 @@ export class LocalPaymentService implements PaymentService {
   readonly #choosing: Choosing;
   readonly #proofs: Proofs;
   readonly #signers: TextSigners | undefined;
+  readonly #guard: Guard | undefined;
   readonly #logger: Logger;
 
   constructor(options: PaymentServiceOptions) {
@@ -160,13 +167,16 @@ export class LocalPaymentService implements PaymentService {
     const { feePayers = NO_FEE_PAYERS, networks = ALL_OPEN } = options;
     this.#proofs = proofs;
     this.#signers = options.signers;
+    this.#guard = options.guard;
     this.#logger = options.logger;
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
     this.#choosing = { facilitator, feePayers, networks };
   }
 
-  async identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed">> {
+  async identify(
+    presented: Identifying,
+  ): Promise<Result<Identified, Refusal | "misnamed" | Barred>> {
     const { payment, binding, target, identifier } = presented;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");
@@ -179,10 +189,22 @@ export class LocalPaymentService implements PaymentService {
     if (chosen.ok) {
       const found = chosen.value;
       const { isDoubtful } = found;
-      return ok({ payment: found, isClaimed: false, isDoubtful, ...this.#debts(found, owed) });
+      const debts = this.#debts(found, owed);
+      // Whoever comes for what he has paid gets it, whatever is sold by now.
+      const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented);
+      return bar === undefined
+        ? ok({ payment: found, isClaimed: false, isDoubtful, ...debts })
+        : err(bar);
     }
     const buried = await this.#findBuried(presented);
-    return buried === undefined ? chosen : this.#claimedBefore(buried);
+    if (buried !== undefined) return this.#claimedBefore(buried);
+    const bar = this.#barOf(presented);
+    return bar === undefined ? chosen : err(bar);
+  }
+
+  #barOf({ payment, route }: Identifying): Barred | undefined {
+    const { network } = payment;
+    return this.#guard?.barOf({ network, payer: payerOf(payment), route });
   }
 
   #claimedBefore(request: FacilitatorRequest): Result<Identified, Refusal> {
@@ -223,6 +245,8 @@ export class LocalPaymentService implements PaymentService {
     signal: AbortSignal,
   ): Promise<Result<readonly Payment[], Declined>> {
     const { address, network, nonce, untilMs } = signIn;
+    const bar = this.#guard?.barOfAccount(network, address);
+    if (bar !== undefined) return err(bar);
     const hasKey = this.#signers?.hasKeySigned(network, signIn) ?? false;
     const bought = await this.#boughtBy(signIn, sale, hasKey);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.

@@ -207,9 +207,9 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, binding, target, identifier, misnamed } = presented;
+    const { payment, accepted, accepts, binding, target, route, identifier, misnamed } = presented;
     try {
-      const asked = { payment, accepted, accepts, binding, target, identifier };
+      const asked = { payment, accepted, accepts, binding, target, route, identifier };
       const identified = await this.#payments.identify(asked);
       if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {
         return { kind: "malformed", refusal: misnamed };

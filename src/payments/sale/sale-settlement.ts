@@ -23,9 +23,10 @@ import { rememberPayment } from "../../telemetry/request-context.ts";
 import { inSpan } from "../../telemetry/spans.ts";
 import { timed, type StepEnd, type Timeline } from "../../telemetry/timeline.ts";
 import { sooner, type Time } from "../../time/time.ts";
-import type { PaymentKey } from "../../x402/payment-key.ts";
+import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { saysUsed, type Refusal, type Result } from "../../x402/result.ts";
 import type { SettleResponse } from "../../x402/x402.ts";
+import type { SaleGuard } from "./sale-guard.ts";
 import {
   explain,
   failureOf,
@@ -49,6 +50,7 @@ const VERIFY_TIMEOUT_MS = 10_000;
 export interface SettlementOptions {
   readonly facilitator: Facilitator;
   readonly redemptions: Redemptions;
+  readonly guard?: Pick<SaleGuard, "barOf" | "reserve"> | undefined;
   readonly logger: Logger;
   readonly time: Time;
   /** Is told what is asked of the facilitator, and how long that takes. */
@@ -85,8 +87,14 @@ export class Settlement {
   /** Verifies and settles a payment that this request has claimed. */
   async charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     const { key, network } = payment;
+    const { guard } = this.#options;
+    const payer = payerOf(payment.request.paymentPayload);
+    const bar = guard?.barOf({ network, payer, route: terms.route });
+    if (bar !== undefined) return (await this.#release(key, terms)) ?? bar;
     const verdict = await this.#verify(payment, terms.claimant, signal);
     if (!(verdict instanceof Error) && verdict.ok) {
+      const refused = await this.#reserve(payment);
+      if (refused !== undefined) return (await this.#release(key, terms)) ?? refused;
       const first = { askedBefore: null, handedOverAt: null, verified: verdict.value };
       return this.#collect({ payment, terms, signal, ...first });
     }
@@ -95,6 +103,16 @@ export class Settlement {
     const isUsed = !(verdict instanceof Error) && saysUsed(verdict.error.detail);
     if (isUsed) await this.#noteUsedElsewhere(key, terms);
     return this.#unverified(verdict, network);
+  }
+
+  /** Undefined: what it takes of this hour is its own. Nothing of the payment is signed yet. */
+  async #reserve({ key, request, network }: Payment): Promise<Declined | undefined> {
+    try {
+      return await this.#options.guard?.reserve(key, request);
+    } catch (cause) {
+      this.#warn(cause, network, "what is sold in this hour could not be counted");
+      return unavailable("unexpected_settle_error");
+    }
   }
 
   /**

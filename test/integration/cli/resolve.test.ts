@@ -1,9 +1,10 @@
-/** `coinslot payments --resolve`, beside a running gateway and without one, on both stores. */
+/** `coinslot payments --resolve`, `pause` and `resume`, beside running gateways and without one, on both stores. */
 import { createServer, type RequestListener, type Server } from "node:http";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
-import { present, richBuyer, sign } from "../../support/buyer.ts";
+import { present, PURSE, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
@@ -190,5 +191,145 @@ test("a decision needs the whole key of a payment, and is one", async () => {
   ];
   for (const options of wrong) expect((await payments(site, ...options)).code).toBe(2);
   expect(await keyIn(site, transaction)).toBe(key);
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
+/** What of a shop's replicas, of which each may have workers, is the same for all that share a ledger. */
+function shopYaml(payTo: string, more = ""): string {
+  return `
+upstream: ${backendUrl}
+payTo: "${payTo}"
+accept: [base-sepolia]
+facilitator:
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER], nativePrice: $3000 }
+unmatched: deny
+shutdown: 5s
+${more}
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+  GET /news: { price: $0.01, description: News }
+  GET /health: free
+`;
+}
+
+/** Within which pauses and lists are heard of, workers and busy machines included, milliseconds. */
+const SOON = { timeout: 10_000, interval: 50 };
+/** Workers start one after the other, milliseconds. */
+const START_MS = 60_000;
+
+async function statusOf(served: Served, path = "/weather"): Promise<number> {
+  const answer = await fetch(served.url + path);
+  await answer.text();
+  return answer.status;
+}
+
+describe.each([
+  ["SQLite, with two workers", 1],
+  ["PostgreSQL, two replicas of which one has workers", 2],
+] as const)("on %s,", (_, replicas) => {
+  test("what is paused is so for all replicas and after a restart, and nobody is charged", async () => {
+    const store = replicas > 1 ? { store: await postgres.database() } : {};
+    await using closing = new AsyncDisposableStack();
+    const payTo = freshAccount().address;
+    const sites: Site[] = [];
+    const all: Served[] = [];
+    for (let index = 0; index < replicas; index += 1) {
+      const site = closing.use(await Site.create(store));
+      const workers = index === 0 ? "workers: 2" : "";
+      await site.write(shopYaml(payTo, `${workers}\npayers: { deny: denied.txt }`));
+      if (index === 0) {
+        const refused = await site.launch(env);
+        expect(await refused.ended).toBe(78);
+        expect(refused.output().stderr).toContain("the file cannot be read");
+      }
+      await writeFile(join(site.folder, "denied.txt"), "# nobody yet\n");
+      all.push(await site.launch(env));
+      sites.push(site);
+    }
+    for (const served of all) await served.untilReady(200, START_MS);
+    const [first, last] = [all[0], all.at(-1)];
+    const [site] = sites;
+    if (first === undefined || last === undefined || site === undefined) throw new Error("none");
+    const command = (...words: readonly string[]): Promise<Finished> => {
+      const [name = "", ...options] = words;
+      return runHere([name, site.file, ...options], env);
+    };
+    const buyer = await richBuyer(chain);
+    const signed = await sign(buyer, `${last.url}/weather`);
+
+    const paused = await command("pause", "GET /weather", "--for", "2h", "--reason", "a leak");
+    expect(paused.stdout).toMatch(
+      /^route GET \/weather is paused until .* by operator .*: a leak\n$/,
+    );
+    for (const served of all) {
+      await expect.poll(() => statusOf(served), SOON).toBe(503);
+      expect(await statusOf(served, "/news")).toBe(402);
+      expect(await statusOf(served, "/health")).toBe(200);
+      expect(await served.untilReady()).toMatch(/route GET \/weather: paused until .*: a leak/);
+      const listed = await (await fetch(`${served.url}/.well-known/x402`)).text();
+      expect(listed).not.toContain("/weather");
+    }
+    const answer = await fetch(`${last.url}/weather`, { headers: { "X-PAYMENT": signed } });
+    expect(answer.status).toBe(503);
+    expect(Number(answer.headers.get("Retry-After"))).toBeGreaterThan(7_000);
+    expect(Object(await answer.json()).error).toMatch(/not for sale .* nothing was charged/);
+
+    expect((await command("pause", "base-sepolia")).code).toBe(0);
+    for (const served of all) await expect.poll(() => statusOf(served, "/news"), SOON).toBe(503);
+    const metrics = await (await fetch(`${first.adminUrl}/metrics`)).text();
+    expect(metrics).toContain(
+      'coinslot_network_closed_reason{network="base-sepolia",reason="paused"} 1',
+    );
+    expect(metrics).toContain(
+      'coinslot_sales_stopped{scope="route GET /weather",reason="paused"} 1',
+    );
+    expect(await first.end("SIGTERM")).toBe(0);
+    const next = await site.launch(env);
+    await next.untilReady(200, START_MS);
+    expect(await statusOf(next, "/news")).toBe(503);
+
+    const told = await command("resume", "base-sepolia", "--json");
+    const paper = JSON.parse(told.stdout) as { paused: { scope: string }[] };
+    expect(paper.paused.map(({ scope }) => scope)).toEqual(["route GET /weather"]);
+    expect((await command("resume", "base-sepolia")).stderr).toMatch(/is not paused/);
+    expect((await command("resume")).stdout).toBe("nothing is paused\n");
+    const sellers = replicas > 1 ? [next, last] : [next];
+    for (const served of sellers) await expect.poll(() => statusOf(served), SOON).toBe(402);
+    const seller = sellers.at(-1) ?? next;
+    expect(await present(`${seller.url}/weather`, signed)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+
+    // Whoever comes onto the list while it runs is not sold to any more; what is no list changes nothing.
+    const list = join(sites.at(-1)?.folder ?? "", "denied.txt");
+    await writeFile(list, `${buyer.address},why\n`);
+    const news = `${seller.url}/news`;
+    const another = await sign(buyer, news);
+    const output = (): string => seller.output().stdout;
+    await expect.poll(output, SOON).toContain("a list of payers has changed");
+    expect((await present(news, another)).status).toBe(403);
+    await writeFile(list, "torn\n0x12");
+    await expect.poll(output, SOON).toContain("line 2 of the file is no EVM address");
+    expect((await present(news, another)).status).toBe(403);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    for (const served of sellers) expect(await served.end("SIGTERM")).toBe(0);
+  });
+});
+
+test("what is no scope, and a ledger that is not there, are told", async () => {
+  await using site = await Site.create();
+  await site.write(shopYaml(freshAccount().address));
+  const paused = await runHere(["pause", site.file, "GET /nothing"], env);
+  expect(paused).toMatchObject({ code: 1, stdout: "" });
+  expect(paused.stderr).toContain("there is no ledger at");
+  const served = await site.launch(env);
+  await served.untilReady();
+  const unknown = await runHere(["pause", site.file, "GET /nothing"], env);
+  expect(unknown.stderr).toContain("neither a priced route nor a network");
+  expect((await runHere(["pause", site.file, "GET /health"], env)).code).toBe(1);
+  expect((await runHere(["pause", site.file, "all", "--for", "soon"], env)).code).toBe(2);
+  const shown = await runHere(["pause", site.file], env);
+  expect(shown).toEqual({ code: 0, stdout: "nothing is paused\n", stderr: "" });
   expect(await served.end("SIGTERM")).toBe(0);
 });

@@ -11,7 +11,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parse } from "yaml";
 import { start } from "../../../src/app.ts";
-import { formatProblems, parseConfig } from "../../../src/config/config.ts";
+import { openPauses } from "../../../src/app/pauses.ts";
+import { formatProblems, parseConfig, type Config } from "../../../src/config/config.ts";
 import { BELIEVED_NAMES } from "../../../src/http/header-names.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../../src/x402/header.ts";
 import { X402_VERSION, type X402Version } from "../../../src/x402/x402.ts";
@@ -46,6 +47,8 @@ async function check(url: string, method: string, lines: Lines, body?: string): 
 const errorOf = ({ body }: Told): string => Object(JSON.parse(body)).error;
 
 let chain: Chain;
+/** Of the gateway that was started last. */
+let newest: Config;
 let sites: AsyncDisposableStack;
 
 beforeAll(async () => {
@@ -78,6 +81,7 @@ store: sqlite:${join(folder, "ledger.db")}
     },
   });
   if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
+  newest = parsed.config;
   const running = await start(parsed.config, "test");
   sites.defer(() => running.close({ atOnce: true }));
   return `http://127.0.0.1:${running.addresses.gateway[0]?.port ?? 0}`;
@@ -113,6 +117,25 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect((await check(`${url}/check/weather`, "DELETE", LINES)).status).toBe(405);
     const head = await check(`${url}/check/weather`, "HEAD", LINES);
     expect([head.status, head.body]).toEqual([402, ""]);
+  });
+
+  it("nothing that is paused passes, or is asked for, until it is sold again", async () => {
+    const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+    const shown = { ...LINES, "X-PAYMENT": header };
+    const status = async (): Promise<number> => {
+      return (await check(`${url}/check/weather`, "GET", LINES)).status;
+    };
+    const pauses = await openPauses(newest);
+    const whoever = { reason: "", by: "a test", sinceMs: 0, untilMs: null };
+    await pauses.pause({ scope: "route GET /weather", ...whoever });
+    await expect.poll(status, { timeout: 10_000 }).toBe(503);
+    const told = await check(`${url}/check/weather`, "GET", shown);
+    expect([told.status, told.headers["retry-after"]]).toEqual([503, "60"]);
+    expect((await check(`${url}/check/health`, "GET", LINES)).status).toBe(200);
+    expect(await pauses.resume()).toBe(1);
+    await pauses.close();
+    await expect.poll(status, { timeout: 10_000 }).toBe(402);
+    expect((await check(`${url}/check/weather`, "GET", shown)).status).toBe(200);
   });
 
   it.each(VERSIONS)(

@@ -8,6 +8,7 @@ import {
   MAX_UNSTEADY_MS,
 } from "../../../src/app/known-networks.ts";
 import { FacilitatorWord } from "../../../src/facilitator/facilitator-word.ts";
+import { NO_STOPS } from "../../../src/payments/sale/stops.ts";
 import type { ClosedReason } from "../../../src/telemetry/network-meter.ts";
 
 const CONFIG = `
@@ -35,6 +36,7 @@ function stage({ isRemote = false, facilitators = 0 } = {}) {
     closed: undefined as ClosedReason | undefined,
     isDoubted: false,
     hasFeePayer: true,
+    stopped: NO_STOPS,
     avoided: new Set<string>(),
   };
   const lookouts = Array.from({ length: facilitators }, (): Elsewhere => ({
@@ -50,6 +52,14 @@ function stage({ isRemote = false, facilitators = 0 } = {}) {
       lookout,
     })),
     hasFeePayer: () => state.hasFeePayer,
+    stopped: {
+      get revision() {
+        return state.stopped.revision;
+      },
+      get stops() {
+        return state.stopped.stops;
+      },
+    },
     time: { now: () => state.now },
   });
   return { state, lookouts, words, networks };
@@ -65,6 +75,31 @@ describe("a network that is settled here", () => {
     expect([networks.of("base"), networks.closedReason("base")]).toEqual(["closed", "rpc"]);
     expect(networks.told).toEqual([["base", "closed"]]);
   });
+
+  test.each([
+    ["network base", "paused", "paused"],
+    ["network base", "gas", "gas"],
+    ["all", "paused", "paused"],
+    ["network polygon", "paused", undefined],
+    ["route GET /weather", "paused", undefined],
+  ] as const)(
+    "is closed where %s is stopped (%s), and steady at once afterwards",
+    (scope, why, reason) => {
+      const { state, networks } = stage();
+      expect(networks.of("base")).toBe("open");
+      const before = networks.revision;
+      state.stopped = { revision: 1, stops: new Map([[scope, { why, untilMs: null }]]) };
+      expect(networks.revision).toBeGreaterThan(before);
+      expect(networks.closedReason("base")).toBe(reason);
+      expect(networks.of("base")).toBe(reason === undefined ? "open" : "closed");
+      // What is wrong with it is told first.
+      state.closed = "rpc";
+      expect(networks.closedReason("base")).toBe("rpc");
+      state.closed = undefined;
+      state.stopped = { ...NO_STOPS, revision: 2 };
+      expect(networks.of("base")).toBe("open");
+    },
+  );
 
   test("that was closed at the start is steady when it opens for the first time only after a while", () => {
     const { state, networks } = stage();

@@ -62,6 +62,28 @@ limits:
     expect(problemsOf(`limits: { unpaidPerIp: ${rate} }`)).toEqual([[message, suggestion]]);
   });
 
+  test("of an hour are in millionths of a dollar", () => {
+    const written = `limits: { perPayer: $10/h, sales: "$0.000001/h", gas: $2.50/h }`;
+    const { limits } = parse(`${GATEWAY}${ROUTES}${written}`);
+    expect([limits.payerPerHour, limits.salesPerHour, limits.gasPerHour]).toEqual([
+      10_000_000, 1, 2_500_000,
+    ]);
+  });
+
+  const hourly = "sales must be dollars an hour such as $10/h or $0.50/h";
+  const range = "sales must be more than zero and at most $1000000000/h";
+  test.each<[string, string, string | undefined]>([
+    ["10", hourly, "write $10/h"],
+    ["$10", hourly, "write $10/h"],
+    ["$10 per hour", hourly, "write $10/h"],
+    ["$10/d", hourly, undefined],
+    ["$1.0000001/h", hourly, undefined],
+    ["$0/h", range, "leave the key out for no limit; coinslot pause stops sales"],
+    ["$1000000001/h", range, undefined],
+  ])("have no dollars of an hour that are written %s", (amount, message, suggestion) => {
+    expect(problemsOf(`limits: { sales: "${amount}" }`)).toEqual([[message, suggestion]]);
+  });
+
   const bytes = "bodyRate must be a rate such as 512B/s or 1KiB/s";
   test.each<[string, string | undefined]>([
     ["512B", "write 512B/s"],

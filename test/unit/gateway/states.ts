@@ -1,4 +1,5 @@
 /** Which networks are open, as a test tells it. */
+import type { Stop, Stops, StopScope } from "../../../src/payments/sale/stops.ts";
 import type { NetworkState, NetworkStates } from "../../../src/payments/sale/offers.ts";
 
 export class States implements NetworkStates {
@@ -16,6 +17,14 @@ export class States implements NetworkStates {
   tell(network: string, state: NetworkState): void {
     this.#revision += 1;
     this.#states[network] = state;
+  }
+
+  /** What is not sold for now. */
+  stops: Stops = new Map();
+
+  stop(scope: StopScope, stop?: Stop): void {
+    this.#revision += 1;
+    this.stops = new Map(stop && [[scope, stop]]);
   }
 
   of(network: string): NetworkState {

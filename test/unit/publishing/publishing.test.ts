@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Publications } from "../../../src/publishing/publishing.ts";
 import { KeptBytes } from "../../../src/publishing/encoded.ts";
-import { FeePayerNews } from "../../../src/app/start-order.ts";
+import { FeePayerNews, StopNews } from "../../../src/app/start-order.ts";
 import { entryName } from "../../../src/discovery/discovery.ts";
 import { SharedEntries } from "../../../src/discovery/shared-entries.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
@@ -87,4 +87,24 @@ test("what is compressed is kept, and not more than there is room for", () => {
   expect(take("b", 4_000_000)).toBe(1);
   // Larger than all the room: given all the same, and alone.
   expect([take("d", 9_000_000), take("d", 9_000_000), take("a", 1)]).toEqual([1, 0, 1]);
+});
+
+test("a route that is paused is not listed, and is again when it is sold again", () => {
+  const feePayers = new FeePayerNews([["solana-devnet", "first"]]);
+  const stopped = new StopNews([]);
+  const { list } = new Publications(config, { changes: new Map(), feePayers, stopped });
+  const count = (): number => JSON.parse(list("").body).items.length;
+  expect(count()).toBe(1);
+  for (const [scope, listed] of [
+    ["route GET /own", 0],
+    ["all", 0],
+    ["sales", 0],
+    ["route GET /other", 1],
+    ["network solana-devnet", 1],
+  ] as const) {
+    stopped.tell([[scope, { why: "paused", untilMs: null }]]);
+    expect([scope, count()]).toEqual([scope, listed]);
+  }
+  stopped.tell([]);
+  expect(count()).toBe(1);
 });

@@ -53,6 +53,9 @@ describe("the page of requests", () => {
   });
 
   test("says so where there was no request", () => {
+    const paused = requestsPage([], 0, ALL, ["all: paused by me: <b>"]);
+    expect(paused).toContain('<p class="filter">Not sold now: all: paused by me: &lt;b&gt;</p>');
+    expect(requestsPage([], 0, ALL)).not.toContain("Not sold now");
     expect(requestsPage([], 0, ALL)).toContain("No request to a priced route yet.");
     expect(requestsPage([], 0, { ...ALL, needsMe: true })).toContain("Nothing here fits that");
   });

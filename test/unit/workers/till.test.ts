@@ -91,6 +91,23 @@ describe("a payment at a worker", () => {
     expect(failed).toMatchObject({ kind: "refused", settlement: { success: false } });
   });
 
+  it("of a payer on a list is refused before it is claimed, and one over his hour after it was", async () => {
+    const deny = { has: () => true };
+    const denied = await workersStage({ deny });
+    const admission = await denied.worker("1").paywall.admit(presented());
+    expect(admission).toMatchObject({ kind: "barred", status: 403, seconds: null });
+    expect(denied.facilitator.verified).toEqual([]);
+    const { facilitator, ledger, worker } = await workersStage({ perPayer: 15_000 });
+    expect(tell(await worker("1").paywall.admit(presented(1)))).toBe("admitted");
+    expect(await worker("2").paywall.admit(presented(2))).toMatchObject({
+      kind: "barred",
+      status: 429,
+      seconds: expect.any(Number),
+    });
+    expect(facilitator.settled).toHaveLength(1);
+    expect(await stateOf(ledger, 2)).toBe("(none)");
+  });
+
   it("whose outcome is not known is gone on with by whichever worker it comes to next", async () => {
     const { facilitator, worker } = await workersStage();
     const [one, other] = [worker("1"), worker("2")];

@@ -9,7 +9,8 @@ import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { WorkerSession } from "../../../src/workers/worker-session.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
-import { ActedFacilitator } from "../payments/sale/paywall-stage.ts";
+import { SaleGuard, type SaleRules } from "../../../src/payments/sale/sale-guard.ts";
+import { ActedFacilitator, ALL_SOLD } from "../payments/sale/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
 
 const SETTLEMENT_WAIT_MS = 5_000;
@@ -27,11 +28,13 @@ export interface WorkersStage {
   readonly worker: (name: string) => StagedWorker;
 }
 
-export async function workersStage(): Promise<WorkersStage> {
+/** @param rules default: all is sold to everybody */
+export async function workersStage(rules: Partial<SaleRules> = {}): Promise<WorkersStage> {
   const time = systemTime;
   const ledger = await openSqliteLedger({ path: ":memory:", time, life: "first" });
   const facilitator = new ActedFacilitator(ledger);
   const logger = createLogger({ level: "silent", format: "json" });
+  const guard = new SaleGuard({ ledger, rules: { ...ALL_SOLD, ...rules }, logger, time });
   const closing = new AbortController();
   onTestFinished(async () => {
     closing.abort();
@@ -44,7 +47,7 @@ export async function workersStage(): Promise<WorkersStage> {
       const life = ledger.worker(name);
       const desk = new WorkerSession({
         life,
-        payments: new LocalPaymentService({ facilitator, redemptions: life, logger, time }),
+        payments: new LocalPaymentService({ facilitator, redemptions: life, guard, logger, time }),
         settlementWaitMs: SETTLEMENT_WAIT_MS,
         logger,
         time,

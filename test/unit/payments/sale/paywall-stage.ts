@@ -6,6 +6,7 @@ import { onTestFinished } from "vitest";
 import type { Facilitator, SettleOptions } from "../../../../src/payments/facilitator.ts";
 import type { Admission, Paid, Presented, Sold } from "../../../../src/payments/sale/admission.ts";
 import { Paywall } from "../../../../src/payments/sale/paywall.ts";
+import { SaleGuard, type SaleRules } from "../../../../src/payments/sale/sale-guard.ts";
 import { LocalPaymentService } from "../../../../src/payments/sale/payment-service.ts";
 
 import type { Ledger, Redemptions, TransitionKind } from "../../../../src/ledger/ledger.ts";
@@ -128,11 +129,24 @@ export const elsewhere =
 
 export const WAIT_MS = 30_000;
 
+/** A unit of six decimals is a millionth of a dollar. */
+export const ALL_SOLD: SaleRules = {
+  deny: { has: () => false },
+  allow: null,
+  perPayer: null,
+  sales: null,
+  gas: new Map(),
+  prices: new Map(),
+  worthOf: (_network, _asset, amount) => Number(amount),
+};
+
 export interface PaywallStage {
   readonly time: ManualTime;
   readonly ledger: Ledger;
   readonly facilitator: ActedFacilitator;
   readonly paywall: Paywall;
+  readonly guard: SaleGuard;
+  readonly rules: SaleRules;
   /** What was logged, as objects. */
   readonly log: Record<string, unknown>[];
 }
@@ -145,6 +159,8 @@ export async function paywallStage(
     readonly redemptions?: (ledger: Ledger) => Redemptions;
     /** Default: nobody has signed anything. */
     readonly signers?: TextSigners;
+    /** Default: all is sold to everybody. */
+    readonly rules?: Partial<SaleRules>;
   } = {},
 ): Promise<PaywallStage> {
   const time = options.time ?? new ManualTime();
@@ -161,14 +177,20 @@ export async function paywallStage(
   let keys = 0;
   const redemptions = options.redemptions?.(ledger) ?? ledger;
   const { signers } = options;
+  const rules = { ...ALL_SOLD, ...options.rules };
+  const guard = new SaleGuard({ ledger, rules, logger, time });
+  if (options.rules !== undefined) {
+    await guard.start();
+    onTestFinished(() => guard.stop());
+  }
   const paywall = new Paywall({
-    payments: new LocalPaymentService({ facilitator, redemptions, signers, logger, time }),
+    payments: new LocalPaymentService({ facilitator, redemptions, signers, guard, logger, time }),
     logger,
     settlementWaitMs: WAIT_MS,
     time,
     newIdempotencyKey: () => `key-${(keys += 1)}`,
   });
-  return { time, ledger, facilitator, paywall, log };
+  return { time, ledger, facilitator, paywall, guard, rules, log };
 }
 
 interface Failure {

@@ -26,7 +26,8 @@ import { Metrics } from "../../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../../src/time/time.ts";
 import { encodePaymentHeader, PAYMENT_HEADERS } from "../../../../src/x402/header.ts";
 import { BOTH_VERSIONS } from "../../../../src/x402/x402.ts";
-import { ActedFacilitator } from "./paywall-stage.ts";
+import { SaleGuard, type SaleRules } from "../../../../src/payments/sale/sale-guard.ts";
+import { ActedFacilitator, ALL_SOLD } from "./paywall-stage.ts";
 import { FEE_PAYER, NETWORK, PAYER, solanaPayment, solanaRequirements } from "./solana-payment.ts";
 import { States } from "../../gateway/states.ts";
 import { Told } from "../../gateway/told.ts";
@@ -35,7 +36,11 @@ import { inHeader } from "../../../support/buyer.ts";
 async function openShop(
   feePayers: Told,
   networks: NetworkStates = ALL_OPEN,
-  { isOnEvm = false, rates = {} }: { isOnEvm?: boolean; rates?: Partial<UnpaidRates> } = {},
+  {
+    isOnEvm = false,
+    rates = {},
+    rules = {},
+  }: { isOnEvm?: boolean; rates?: Partial<UnpaidRates>; rules?: Partial<SaleRules> } = {},
 ) {
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line));
@@ -46,7 +51,7 @@ async function openShop(
   const { resource: _url, extra: _extra, ...offer } = solanaRequirements();
   const { resource: _other, ...evm } = examplePayment(1).request.paymentRequirements;
   const asked = isOnEvm ? [offer, evm] : [offer];
-  const offers = new Offers(asked, feePayers, { networks });
+  const offers = new Offers(asked, feePayers, { networks, route: "GET /weather" });
   const writePage: PageWriter = (offered) => ({ lines: [], body: `<p>${offered.length} ways` });
   const plan: RoutePlan = {
     kind: "priced",
@@ -64,6 +69,16 @@ async function openShop(
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);
+  const sold = { ...ALL_SOLD, ...rules };
+  const guard = new SaleGuard({
+    ledger,
+    rules: sold,
+    meter: metrics.sales,
+    logger,
+    time: systemTime,
+  });
+  await guard.start();
+  onTestFinished(() => guard.stop());
   const gateway = new Gateway({
     snapshot: {
       router: new Router<RoutePlan>(routes, { guarded: () => true, unmatchedGuarded: true }),
@@ -83,6 +98,7 @@ async function openShop(
         feePayers,
         networks,
         redemptions: ledger,
+        guard,
         logger,
         time: systemTime,
       }),
@@ -90,6 +106,7 @@ async function openShop(
       settlementWaitMs: 1_000,
       time: systemTime,
     }),
+    support: "mailto:help@shop.example",
     publish: () => ({ status: 200, body: "", type: "application/json", etag: null }),
     cors: "any",
     maxInFlight: 10,
@@ -121,7 +138,7 @@ async function openShop(
       body: Object(await response.json()),
     };
   };
-  return { ask, see, facilitator, log, metrics };
+  return { ask, see, facilitator, log, metrics, ledger, guard };
 }
 
 test("it answers 503 in place of a 402 that asks for nothing, and the log says why, once", async () => {
@@ -237,4 +254,97 @@ test("while no other network is open either, that payment is answered 500 and ma
   const { status, headers, body } = await ask(encodePaymentHeader(solanaPayment()));
   expect([status, headers.get("Retry-After")]).toEqual([500, "2"]);
   expect(body.error).toContain("not taken at the moment, and nothing was charged");
+});
+
+const HOUR_END = 3_600;
+const ALL = { scope: "all", untilMs: null, reason: "", by: "me", sinceMs: 0 } as const;
+
+test.each([
+  ["all", "all"],
+  ["its route", "route GET /weather"],
+  ["its only network", `network ${NETWORK}`],
+] as const)("while %s is paused whoever asks is told 503, and until when", async (_, scope) => {
+  const networks = new States({ [NETWORK]: scope.startsWith("route") ? "open" : "closed" });
+  const { ask, see, log } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks);
+  networks.stop(scope, { why: "paused", untilMs: Date.now() + 7_200_000 });
+  const { status, headers, body } = await ask();
+  expect([status, headers.get("PAYMENT-REQUIRED")]).toEqual([503, null]);
+  expect(headers.get("Retry-After")).toMatch(/^7(?:200|199|198)$/);
+  expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+  expect(body.error).toMatch(
+    /not for sale at the moment, and nothing was charged; try again later$/,
+  );
+  expect(body).not.toHaveProperty("accepts");
+  expect(await see()).toMatchObject({ status: 503, body: "<p>0 ways" });
+  // It is meant: nobody has to be woken.
+  expect(log).toEqual([]);
+  networks.stop(scope);
+  networks.tell(NETWORK, "open");
+  expect((await ask()).status).toBe(402);
+});
+
+test("a route is sold while another one, or another network, is paused", async () => {
+  const networks = new States();
+  const { ask } = await openShop(new Told({ [NETWORK]: FEE_PAYER }), networks);
+  for (const scope of ["route GET /other", "network base"] as const) {
+    networks.stop(scope, { why: "paused", untilMs: null });
+    expect((await ask()).status).toBe(402);
+  }
+});
+
+test.each([1, 2] as const)(
+  "a payer on a list gets 403 in version %i, and where to ask",
+  async (version) => {
+    const deny = { has: (_: string, address: string) => address === PAYER };
+    const opened = await openShop(new Told({ [NETWORK]: FEE_PAYER }), ALL_OPEN, {
+      rules: { deny },
+    });
+    const { ask, facilitator, metrics } = opened;
+    const paid = { paymentPayload: solanaPayment(), paymentRequirements: solanaRequirements() };
+    const { status, headers, body } = await ask(inHeader(paid, version), version);
+    expect([status, headers.get("Retry-After"), headers.get("Link")]).toEqual([
+      403,
+      null,
+      '<mailto:help@shop.example>; rel="help"',
+    ]);
+    expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+    expect(body.error).toMatch(/^invalid_payload: .*nothing was charged; ask the seller: mailto:/);
+    expect(facilitator.verified).toEqual([]);
+    expect(await metrics.registry.metrics()).toContain(
+      'coinslot_payments_barred_total{reason="denied"} 1',
+    );
+  },
+);
+
+test("a payer over his hour gets 429 and when the next one begins, and nothing was charged", async () => {
+  const rules = { perPayer: 1 };
+  const opened = await openShop(new Told({ [NETWORK]: FEE_PAYER }), ALL_OPEN, { rules });
+  const { status, headers, body } = await opened.ask(encodePaymentHeader(solanaPayment()));
+  expect(status).toBe(429);
+  expect(Number(headers.get("Retry-After"))).toBeGreaterThan(0);
+  expect(Number(headers.get("Retry-After"))).toBeLessThanOrEqual(HOUR_END);
+  expect(body.error).toMatch(/^invalid_transaction_state: .*as much as one may in an hour/);
+  expect(opened.facilitator.settled).toEqual([]);
+  expect(await opened.ledger.books.list({ limit: 1 })).toEqual([]);
+});
+
+test("a payment on a paused network is told another way where there is one, else 503, and is not charged", async () => {
+  const networks = new States({ [NETWORK]: "closed" });
+  const told = new Told({ [NETWORK]: FEE_PAYER });
+  const { ask, ledger, guard, facilitator } = await openShop(told, networks, { isOnEvm: true });
+  await ledger.pauses.pause({ ...ALL, scope: `network ${NETWORK}` });
+  await expect.poll(() => guard.stops.size).toBe(1);
+  networks.stop(`network ${NETWORK}`, { why: "paused", untilMs: null });
+  const payment = encodePaymentHeader(solanaPayment());
+  const { status, body, headers } = await ask(payment);
+  expect([status, headers.get("Retry-After")]).toEqual([402, "60"]);
+  expect(body.error).toMatch(/nothing was charged.*another way/);
+  expect(body.accepts).toMatchObject([{ network: "base-sepolia" }]);
+  await ledger.pauses.pause(ALL);
+  await expect.poll(() => guard.stops.size).toBe(2);
+  networks.stop("all", { why: "paused", untilMs: null });
+  const paused = await ask(payment);
+  expect([paused.status, paused.headers.get("Retry-After")]).toEqual([503, "60"]);
+  expect(paused.body.error).toMatch(/^unexpected_verify_error: this is not for sale/);
+  expect(facilitator.verified).toEqual([]);
 });

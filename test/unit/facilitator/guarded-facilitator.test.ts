@@ -1,0 +1,82 @@
+/** What is settled for others goes by the same lists and pauses, but for what was begun before. */
+import { expect, test } from "vitest";
+import { guarded } from "../../../src/facilitator/guarded-facilitator.ts";
+import type { WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
+import type { SettlementOutcome } from "../../../src/ledger/ledger.ts";
+import type { Buyer } from "../../../src/payments/sale/sale-guard.ts";
+import { examplePayment, PAYER } from "../ledger/example-payment.ts";
+
+const { request } = examplePayment(1);
+const NETWORK = "base-sepolia";
+const signal = new AbortController().signal;
+const SETTLED = { success: true, transaction: "0xaa", network: NETWORK, payer: PAYER } as const;
+const BARRED = {
+  kind: "barred",
+  refusal: { code: "invalid_payload", detail: "not of this payer" },
+  seconds: null,
+} as const;
+
+function stage(status: 403 | 503 | undefined, outcome: SettlementOutcome = { kind: "gone" }) {
+  const asked: string[] = [];
+  const buyers: Buyer[] = [];
+  const open: WireFacilitator = {
+    verify: async () => (asked.push("verify"), { isValid: true, payer: PAYER }),
+    settle: async () => (asked.push("settle"), SETTLED),
+    supported: async () => ({ kinds: [] }),
+  };
+  const guard = {
+    barOf: (buyer: Buyer) => {
+      buyers.push(buyer);
+      return status && { ...BARRED, status };
+    },
+  };
+  const facilitator = guarded(open, { guard, ledger: { outcome: async () => outcome } });
+  return { facilitator, asked, buyers };
+}
+
+test("a payment of a payer on a list is judged invalid, and not settled", async () => {
+  const { facilitator, asked, buyers } = stage(403);
+  const detail = "not of this payer";
+  const told = { payer: PAYER, detail };
+  expect(await facilitator.verify(request, signal)).toEqual({
+    isValid: false,
+    invalidReason: "invalid_payload",
+    ...told,
+  });
+  expect(await facilitator.settle(request, { signal })).toEqual({
+    success: false,
+    errorReason: "invalid_payload",
+    transaction: "",
+    network: NETWORK,
+    ...told,
+  });
+  expect(asked).toEqual([]);
+  expect(buyers).toContainEqual({ network: NETWORK, payer: PAYER });
+});
+
+test("on a network that is paused nothing is judged or settled now, and no money moves", async () => {
+  const { facilitator, asked } = stage(503);
+  const fault = { name: "FacilitatorFault", kind: "unavailable" };
+  await expect(facilitator.verify(request, signal)).rejects.toMatchObject(fault);
+  await expect(facilitator.settle(request, { signal })).rejects.toMatchObject(fault);
+  expect(asked).toEqual([]);
+});
+
+test.each<[SettlementOutcome, boolean]>([
+  [{ kind: "pending", version: 2 }, true],
+  [{ kind: "settled", settlement: SETTLED }, true],
+  [{ kind: "held", transaction: "0xaa" }, true],
+  [{ kind: "failed", failure: { code: "insufficient_funds", detail: "" } }, false],
+  [{ kind: "gone" }, false],
+])("what the ledger knows as %j goes on: %s", async (outcome, goesOn) => {
+  const { facilitator, asked } = stage(403, outcome);
+  expect((await facilitator.settle(request, { signal })).success).toBe(goesOn);
+  expect(asked).toEqual(goesOn ? ["settle"] : []);
+});
+
+test("whom nothing speaks against is settled, and the ledger is not asked", async () => {
+  const { facilitator, asked } = stage(undefined);
+  expect((await facilitator.verify(request, signal)).isValid).toBe(true);
+  expect((await facilitator.settle(request, { signal })).success).toBe(true);
+  expect(asked).toEqual(["verify", "settle"]);
+});

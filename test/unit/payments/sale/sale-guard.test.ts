@@ -1,0 +1,261 @@
+/** Whom nothing is sold to, what is sold to nobody for now, and how much of it in an hour. */
+import { describe, expect, test } from "vitest";
+import { gasBudget, HOUR_MS, SALES } from "../../../../src/ledger/budgets.ts";
+import type { Pause } from "../../../../src/ledger/pauses.ts";
+import type { SaleRules } from "../../../../src/payments/sale/sale-guard.ts";
+import { PayerList } from "../../../../src/x402/payer-list.ts";
+import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
+import { sign } from "../../ledger/ledger-driver.ts";
+import { paidOf, paywallStage, presented, REVERTED, sold, stateOf } from "./paywall-stage.ts";
+
+const ROUTE = "GET /premium-data";
+const NETWORK = "base-sepolia";
+const UNTIL_SECONDS = 3_600 - ((1_700_000_000_000 / 1000) % 3_600);
+const ALL: Pause = { scope: "all", untilMs: null, reason: "", by: "me", sinceMs: 0 };
+const MOVED = { priorityAtomic: "0", moved: 1, priceAttodollars: null };
+const OTHER = `0x${"12".repeat(20)}`;
+
+function listOf(...entries: readonly string[]): PayerList {
+  const list = new PayerList("any");
+  list.read(entries.join("\n"));
+  return list;
+}
+
+async function stage(rules: Partial<SaleRules> = {}) {
+  const opened = await paywallStage({ rules });
+  const { paywall, guard, time } = opened;
+  const buy = (number: number) => paywall.admit(presented(number, { route: ROUTE }));
+  const look = async (): Promise<void> => time.advance(500);
+  return { ...opened, guard, buy, look };
+}
+
+describe("lists", () => {
+  test.each<[string, Partial<SaleRules>]>([
+    ["on the list of those who may not", { deny: listOf(PAYER.toLowerCase()) }],
+    ["not on the list of those who alone may", { allow: listOf(OTHER) }],
+  ])("a payer %s is told so, and nothing of his is claimed or looked at", async (_, rules) => {
+    const { buy, facilitator, ledger } = await stage(rules);
+    const admission = await buy(1);
+    expect(admission).toMatchObject({
+      kind: "barred",
+      status: 403,
+      seconds: null,
+      refusal: { codeV2: "invalid_exact_evm_payload_authorization_from_address_kyt" },
+    });
+    expect(facilitator.verified).toEqual([]);
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+
+  test.each<[string, Partial<SaleRules>]>([
+    ["others may not", { deny: listOf(OTHER) }],
+    ["he may", { allow: listOf(PAYER) }],
+  ])("where %s he buys", async (_, rules) => {
+    const { buy } = await stage(rules);
+    expect((await buy(1)).kind).toBe("admitted");
+  });
+
+  test("who is denied while his payment is settled gets what he pays for, and no more", async () => {
+    const { buy, guard, facilitator, rules } = await stage();
+    const { onSettle } = facilitator;
+    facilitator.onSettle = async (...asked) => {
+      guard.configure({ ...rules, deny: listOf(PAYER) });
+      return onSettle(...asked);
+    };
+    const paid = paidOf(await buy(1));
+    await paid.undelivered({ sent: true, served: null });
+    expect((await buy(1)).kind).toBe("admitted");
+    expect(await buy(2)).toMatchObject({ kind: "barred", status: 403 });
+  });
+
+  test("who is denied after he was looked up is not charged: the claim decides, and is dropped", async () => {
+    const { guard, facilitator, ledger, paywall, rules } = await stage();
+    const unfit = async () => {
+      guard.configure({ ...rules, deny: listOf(PAYER) });
+      return null;
+    };
+    const admission = await paywall.admit(presented(1, { route: ROUTE, unfit }));
+    expect(admission).toMatchObject({ kind: "barred", status: 403 });
+    expect([facilitator.verified, facilitator.settled]).toEqual([[], []]);
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+
+  test("who is denied and signs in is told the same", async () => {
+    const { paywall, time } = await stage({ deny: listOf(PAYER) });
+    const { payment: _payment, accepts: _accepts, ...asked } = presented();
+    const said = { address: PAYER, network: NETWORK, message: "", signature: "0x" } as const;
+    const signIn = { ...said, nonce: "ab", untilMs: time.now() + 1_000 };
+    const admission = await paywall.admitSignedIn(signIn, asked);
+    expect(admission).toMatchObject({ kind: "barred", status: 403 });
+  });
+});
+
+describe("pauses", () => {
+  test.each<[Pause["scope"], string | undefined]>([
+    ["all", ROUTE],
+    [`route ${ROUTE}`, ROUTE],
+    [`network ${NETWORK}`, ROUTE],
+  ])("of %s are heard of within a second, charge nothing, and end", async (scope) => {
+    const { buy, ledger, look, facilitator, guard, time } = await stage();
+    const paid = paidOf(await buy(1));
+    await ledger.pauses.pause({ ...ALL, scope, untilMs: time.now() + 60_000 });
+    await look();
+    expect(await buy(2)).toMatchObject({ kind: "barred", status: 503, seconds: 60 });
+    expect(facilitator.verified).toHaveLength(1);
+    expect(await stateOf(ledger, 2)).toBe("(none)");
+    // What was paid before is delivered.
+    await paid.undelivered({ sent: true, served: null });
+    expect((await buy(1)).kind).toBe("admitted");
+    await time.advance(60_000);
+    await look();
+    expect(guard.stops.size).toBe(0);
+    expect((await buy(2)).kind).toBe("admitted");
+  });
+
+  test("of another route or network keep nobody from buying", async () => {
+    const { buy, ledger, look, guard } = await stage();
+    await ledger.pauses.pause({ ...ALL, scope: "route GET /other" });
+    await ledger.pauses.pause({ ...ALL, scope: "network base" });
+    await look();
+    expect(guard.stops.size).toBe(2);
+    expect((await buy(1)).kind).toBe("admitted");
+  });
+
+  test("are told to the log with who and why, once, and so is their end", async () => {
+    const { ledger, look, log, guard } = await stage();
+    await ledger.pauses.pause({ ...ALL, reason: "a leak" });
+    await look();
+    await look();
+    const { revision } = guard;
+    await ledger.pauses.resume();
+    await look();
+    expect(guard.revision).toBe(revision + 1);
+    expect(log).toMatchObject([
+      { level: "warn", scope: "all", pause: { reason: "a leak", by: "me" } },
+      { level: "info", scope: "all", msg: "sales go on" },
+    ]);
+  });
+
+  test("stay known while the ledger cannot be asked", async () => {
+    const { ledger, look, guard, log } = await stage();
+    await ledger.pauses.pause(ALL);
+    await look();
+    await ledger.close();
+    await look();
+    await look();
+    expect([...guard.stops.keys()]).toEqual(["all"]);
+    expect(log.filter(({ msg }) => msg === "it cannot be looked up what is paused")).toHaveLength(
+      1,
+    );
+  });
+});
+
+describe("limits of an hour", () => {
+  test("one payer buys for no more, of twenty payments at once; in the next hour he buys again", async () => {
+    const { buy, facilitator, time, guard, look } = await stage({ perPayer: 35_000 });
+    const all = await Promise.all(Array.from({ length: 20 }, (_, number) => buy(number)));
+    expect(all.filter(({ kind }) => kind === "admitted")).toHaveLength(3);
+    const refused = all.filter(({ kind }) => kind === "barred");
+    expect(refused).toHaveLength(17);
+    expect(refused[0]).toMatchObject({ status: 429, seconds: UNTIL_SECONDS });
+    expect(facilitator.settled).toHaveLength(3);
+    // Nobody else is kept from buying by that.
+    await look();
+    expect(guard.stops.size).toBe(0);
+    await time.advance(HOUR_MS);
+    expect((await buy(21)).kind).toBe("admitted");
+  });
+
+  test("a payment that is refused or fails takes nothing of it", async () => {
+    const { buy, facilitator, ledger } = await stage({ perPayer: 15_000 });
+    const { onVerify } = facilitator;
+    facilitator.onVerify = async () => {
+      return { isValid: false, invalidReason: "insufficient_funds", payer: PAYER };
+    };
+    expect((await buy(1)).kind).toBe("refused");
+    // Before it is known to be good it has not even been counted for a moment.
+    facilitator.onVerify = async (...asked) => {
+      expect((await ledger.budgets.counted([SALES])).get(SALES) ?? 0).toBe(0);
+      return onVerify(...asked);
+    };
+    facilitator.onSettle = async () => REVERTED;
+    expect((await buy(2)).kind).toBe("refused");
+    facilitator.onVerify = onVerify;
+    facilitator.onSettle = async () => {
+      throw new Error("it may have moved");
+    };
+    expect((await buy(3)).kind).toBe("unknown");
+    // What may have moved counts until it is known.
+    expect((await ledger.budgets.counted([SALES])).get(SALES)).toBe(10_000);
+  });
+
+  test("what is sold again, or is a second delivery, counts once", async () => {
+    const { buy, ledger } = await stage({ perPayer: 15_000 });
+    const paid = paidOf(await buy(1));
+    await paid.undelivered({ sent: true, served: null });
+    const again = paidOf(await buy(1));
+    await again.delivered(sold());
+    expect((await buy(1)).kind).toBe("replayed");
+    expect((await ledger.budgets.counted([SALES])).get(SALES)).toBe(10_000);
+  });
+
+  test("all sales together end when the hour's are made, and what costs more than is left before", async () => {
+    const prices = new Map([
+      [ROUTE, 10_000],
+      ["GET /cheap", 4_000],
+    ]);
+    const { buy, guard, look, time, log } = await stage({ sales: 25_000, prices });
+    expect((await buy(1)).kind).toBe("admitted");
+    expect((await buy(2)).kind).toBe("admitted");
+    expect(await buy(3)).toMatchObject({ kind: "barred", status: 503, seconds: UNTIL_SECONDS });
+    await look();
+    const stop = { why: "sales", untilMs: (Math.floor(time.now() / HOUR_MS) + 1) * HOUR_MS };
+    expect([...guard.stops]).toEqual([[`route ${ROUTE}`, stop]]);
+    expect(log.at(-1)).toMatchObject({ level: "error", scope: `route ${ROUTE}` });
+    await time.advance(HOUR_MS);
+    await look();
+    expect(guard.stops.size).toBe(0);
+    expect((await buy(3)).kind).toBe("admitted");
+  });
+
+  test("where no price fits any more all of it is one stop", async () => {
+    const { buy, guard, look } = await stage({ sales: 10_000, prices: new Map([[ROUTE, 10_000]]) });
+    await buy(1);
+    await look();
+    expect([...guard.stops.keys()]).toEqual(["sales"]);
+    expect(guard.barOf({ network: NETWORK, payer: PAYER })).toBeUndefined();
+  });
+
+  test("gas closes its network until the hour is over, also for others", async () => {
+    const gas = new Map([
+      [NETWORK, 100],
+      ["base", 100],
+    ]);
+    const { buy, ledger, guard, look, time } = await stage({ gas });
+    const other = examplePayment(10);
+    const caller = "a gateway";
+    await ledger.step(other.key, { kind: "begin", request: other.request, caller });
+    const { id } = await sign(ledger, [other]);
+    await ledger.concluded(id, "INCLUDED", { feeAtomic: "100", ...MOVED });
+    expect((await ledger.budgets.counted([gasBudget(NETWORK)])).get(gasBudget(NETWORK))).toBe(100);
+    await look();
+    expect([...guard.stops.keys()]).toEqual([`network ${NETWORK}`]);
+    expect(await buy(11)).toMatchObject({ kind: "barred", status: 503 });
+    expect(guard.barOf({ network: NETWORK, payer: PAYER })?.status).toBe(503);
+    expect(guard.barOf({ network: "base", payer: PAYER })).toBeUndefined();
+    await time.advance(HOUR_MS);
+    await look();
+    expect((await buy(11)).kind).toBe("admitted");
+  });
+
+  test("a sale that cannot be counted is not made", async () => {
+    const { buy, ledger, facilitator } = await stage({ perPayer: 15_000 });
+    const { onVerify } = facilitator;
+    facilitator.onVerify = async (...asked) => {
+      Object.assign(ledger.budgets, { reserve: () => Promise.reject(new Error("full disk")) });
+      return onVerify(...asked);
+    };
+    expect((await buy(1)).kind).toBe("unavailable");
+    expect(facilitator.settled).toEqual([]);
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+});
