@@ -9,6 +9,7 @@ import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
+import { refundsLast } from "./app/resolutions.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -206,6 +207,7 @@ function openSide(
     logger,
     time,
     timeline,
+    refundsLast: refundsLast(config),
   });
   const front = new PublicSide({
     config,

@@ -17,6 +17,7 @@ import { FIRST_ANSWERS_MS, KnownFeePayers, type FeePayerSources } from "./fee-pa
 import { KnownNetworks } from "./known-networks.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
+import { ATTODOLLAR_DECIMALS } from "../x402/amount.ts";
 import { isSameToken } from "../x402/token.ts";
 import { describeWallets, type FeeWallet } from "./wallets.ts";
 
@@ -39,6 +40,8 @@ export interface Facilitation {
   readonly gate: NetworkGate;
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
+  /** What of a token may be paid back on one day, atomic units. */
+  readonly refunds: (network: string, asset: string) => bigint;
 }
 
 /** What facilitation stands on. */
@@ -139,6 +142,11 @@ export async function openFacilitation(
     gate,
     probes: probes.map((probe) => withLosses(probe, config, balances)),
     wallets: describeWallets(config, mechanisms, balances),
+    refunds: (network, asset) => {
+      const { decimals } = describeAsset(network, asset);
+      const most = config.refunds?.maxPerDay ?? 0n;
+      return (most * 10n ** BigInt(decimals)) / 10n ** BigInt(ATTODOLLAR_DECIMALS);
+    },
   };
 }
 

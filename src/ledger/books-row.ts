@@ -9,6 +9,7 @@ import {
 } from "./books.ts";
 import { waitingOf } from "./payment-judgement.ts";
 import { readPaymentRow, stateOf } from "./payment-row.ts";
+import { refundSummary } from "./refunds.ts";
 import type { SubmissionRow } from "./submission-row.ts";
 
 type Columns = Readonly<Record<string, unknown>>;
@@ -29,6 +30,7 @@ export function readSummary(columns: Columns): PaymentSummary {
     facilitator: row.facilitator,
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
+    refund: refundSummary(row),
     attempts: row.attempts,
     ...waitingOf(row),
     failureCode: row.failureCode,

@@ -13,6 +13,7 @@ import {
   type ClaimTerms,
   type Failing,
   type OutcomeOf,
+  type PaymentStatus,
   type SettledPayment,
   type SettlementOutcome,
   type TakeOutcome,
@@ -28,6 +29,7 @@ import {
   unresolvedClaim,
 } from "./doubted.ts";
 import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
+import { refund, refundSummary } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
@@ -50,6 +52,7 @@ import {
   takenOver,
 } from "./payment-judgement.ts";
 import {
+  amountOf,
   failureOf,
   heldOf,
   requestOf,
@@ -82,6 +85,18 @@ export interface FoundBeside {
   readonly buried?: Tombstone | undefined;
   /** The payment that has the identifier of a claim ({@link identifierOf}), be it another one or the same. */
   readonly named?: Row;
+  /** Of a refund that {@link isCounted}: what others of its network and token count on this day, atomic units. */
+  readonly countedAtomic?: bigint | undefined;
+}
+
+/** Whether what else was paid back on that day has to be read with the row, while no other may be counted. */
+export function isCounted({
+  to,
+}: {
+  readonly kind: TransitionKind;
+  readonly to?: { readonly kind: string };
+}): boolean {
+  return to?.kind === "sending";
 }
 
 /** The identifier by which a claim's {@link FoundBeside.named} is found; undefined: none is to be found. */
@@ -106,9 +121,9 @@ type Judges = {
 const JUDGES: Judges = {
   claim: (row, { terms }, moment, { buried, named }) =>
     buried === undefined ? claim(row, terms, moment, named) : { outcome: claimBuried(buried) },
-  begin: (row, { request, caller }, moment, { buried }) =>
+  begin: (row, { request, caller, route }, moment, { buried }) =>
     buried === undefined
-      ? begin(row, request, caller, moment)
+      ? begin(row, { request, route }, caller, moment)
       : { outcome: beginBuried(buried, request, caller) },
   leave: (row, { unbegun }, moment) => leave(row, moment, unbegun),
   handedOver: handOver,
@@ -129,6 +144,8 @@ const JUDGES: Judges = {
   unread: (row, _, moment) => unread(row, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
+  refund: (row, { to }, moment, { countedAtomic }) => refund(row, to, moment, countedAtomic),
+  status: (row) => ({ outcome: row && statusOf(row) }),
 };
 
 /** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
@@ -180,6 +197,24 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     renewals: 0,
     renewedMs: null,
     identifier: first.identifier ?? null,
+    refundState: null,
+    refund: null,
+    refundCountedMs: null,
+  };
+}
+
+function statusOf(row: PaymentRow): PaymentStatus {
+  const request = requestOf(row);
+  const { state, network, settledTransaction, heldTransaction, refundState } = row;
+  return {
+    state,
+    isHeld: isHeld(row),
+    network,
+    asset: request.paymentRequirements.asset,
+    amount: amountOf(request),
+    transaction: settledTransaction ?? heldTransaction,
+    isPaidBack: isRefunded(row) && refundState === null,
+    refund: refundSummary(row),
   };
 }
 
@@ -262,23 +297,23 @@ function spent(row: PaymentRow): ClaimOutcome {
 /** A facilitator's settlement. */
 function begin(
   row: Row,
-  request: FacilitatorRequest,
+  asked: Pick<FirstUse, "request" | "route">,
   caller: string | ClaimHolder | undefined,
   moment: Moment,
 ): Step<BeginOutcome> {
-  if (typeof caller !== "object") return beginUnder(row, request, caller, moment);
+  if (typeof caller !== "object") return beginUnder(row, asked, caller, moment);
   const { claimedUnder } = caller;
   if (row?.idempotencyKey !== claimedUnder) return { outcome: { kind: "taken" } };
-  return beginUnder(row, request, claimedUnder, moment);
+  return beginUnder(row, asked, claimedUnder, moment);
 }
 
 function beginUnder(
   row: Row,
-  request: FacilitatorRequest,
+  { request, route }: Pick<FirstUse, "request" | "route">,
   idempotencyKey: string | undefined,
   moment: Moment,
 ): Step<BeginOutcome> {
-  const mine = { idempotencyKey: idempotencyKey ?? null, request };
+  const mine = { idempotencyKey: idempotencyKey ?? null, request, route };
   const first = { binding: null, target: null, claimant: null, ...mine };
   const granted = { outcome: { kind: "granted" }, note: "asked to settle" } as const;
   if (row === undefined) return { ...granted, next: firstRow(first, moment) };

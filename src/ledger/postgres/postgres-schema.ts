@@ -8,7 +8,7 @@ import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
-import { PAYMENT_STATES } from "../transition.ts";
+import { PAYMENT_STATES, REFUND_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
@@ -273,6 +273,22 @@ export const MIGRATIONS: readonly string[] = [
   );
   CREATE INDEX used_sign_ins_by_payer ON coinslot.used_sign_ins (payer);
   CREATE INDEX used_sign_ins_by_time ON coinslot.used_sign_ins (until_ms);
+  `,
+  // What is paid back, and what of it counts on which day.
+  `
+  ALTER TABLE coinslot.payments
+    ADD COLUMN refund_state text CHECK (refund_state IS NULL
+      OR refund_state IN (${listed(REFUND_STATES)}) AND state IN ('FAILED', 'DELIVERED')
+        AND binding IS NOT NULL),
+    ADD COLUMN refund text,
+    ADD COLUMN refund_counted_ms bigint
+      CHECK (refund_counted_ms IS NULL OR refund_state IN ('SENDING', 'REFUNDED'));
+  CREATE INDEX open_refunds ON coinslot.payments (refund_state, updated_ms)
+    WHERE refund_state IS NOT NULL;
+  CREATE INDEX counted_refunds ON coinslot.payments (refund_counted_ms)
+    WHERE refund_counted_ms IS NOT NULL;
+  ALTER TABLE coinslot.closed_entries DROP CONSTRAINT closed_entries_kind_check,
+    ADD CHECK (kind IN (${listed(ENTRY_KINDS)}));
   `,
 ];
 

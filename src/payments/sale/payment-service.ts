@@ -20,7 +20,13 @@ import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
 import { checksumAddress } from "../../x402/address.ts";
 import { findNetwork, networkOf } from "../../x402/network.ts";
-import { paymentKey, payerOf, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import {
+  networkOfKey,
+  paymentKey,
+  payerOf,
+  samePayment,
+  type PaymentKey,
+} from "../../x402/payment-key.ts";
 import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
@@ -144,6 +150,8 @@ export interface PaymentServiceOptions {
   readonly logger: Logger;
   readonly time: Time;
   readonly timeline?: Timeline | undefined;
+  /** Whether what the last attempt does not deliver is paid back on that network. Default: it is not. */
+  readonly refundsLast?: ((network: string) => boolean) | undefined;
 }
 
 /** The payment service where ledger and facilitator are in this process. */
@@ -154,6 +162,7 @@ export class LocalPaymentService implements PaymentService {
   readonly #proofs: Proofs;
   readonly #signers: TextSigners | undefined;
   readonly #logger: Logger;
+  readonly #refundsLast: NonNullable<PaymentServiceOptions["refundsLast"]>;
 
   constructor(options: PaymentServiceOptions) {
     const { facilitator, redemptions, proofs = new Proofs() } = options;
@@ -161,6 +170,7 @@ export class LocalPaymentService implements PaymentService {
     this.#proofs = proofs;
     this.#signers = options.signers;
     this.#logger = options.logger;
+    this.#refundsLast = options.refundsLast ?? (() => false);
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
     this.#choosing = { facilitator, feePayers, networks };
@@ -210,7 +220,12 @@ export class LocalPaymentService implements PaymentService {
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
-    return this.#redemptions.step(key, transition);
+    const isRefundedLast = this.#refundsLast(networkOfKey(key));
+    const isBroken = "broken" in transition && isRefundedLast;
+    const asked = isBroken
+      ? { ...transition, broken: { ...transition.broken, isRefundedLast } }
+      : transition;
+    return this.#redemptions.step(key, asked);
   }
 
   answer(key: PaymentKey): Promise<StoredResponse | undefined> {
