@@ -60,7 +60,7 @@ class Shop implements AsyncDisposable {
     this.site = site;
   }
 
-  static async open(store: Store, rules = "maxPerDay: $100"): Promise<Shop> {
+  static async open(store: Store, rules = "maxPerDay: $100", workers = 1): Promise<Shop> {
     const options = store === "SQLite" ? {} : { store: await postgres.database() };
     const shop = new Shop(await Site.create(options));
     await chain.fund(shop.signer.address, 0n, ETHER);
@@ -76,6 +76,7 @@ facilitator:
 refunds: { signer: { evm: env:REFUNDER }, ${rules} }
 unmatched: deny
 shutdown: 1s
+workers: ${workers}
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `);
@@ -267,6 +268,65 @@ test("a payer whom the token has blocked gets nothing, and that is shown", async
   await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
   expect(await served.end("SIGTERM")).toBe(0);
 });
+
+test("a receipt of each version leads to what becomes of its payment, behind workers as well", async () => {
+  await using shop = await Shop.open("SQLite", "maxPerDay: $100", 2);
+  const served = await shop.start();
+  const weather = `${served.url}/weather`;
+  const payer = await richBuyer(chain);
+  const header = await sign(payer, weather);
+  handler = fine;
+  const bought = await fetch(weather, { headers: { "X-PAYMENT": header } });
+  expect(bought.status).toBe(200);
+  const link = /<([^>]*\/\.well-known\/x402\/payments\/[^>]*)>; rel="status"/;
+  const url = link.exec(bought.headers.get("link") ?? "")?.[1] ?? "";
+  const told = async (asked = url) => {
+    const answer = await fetch(asked);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    return { status: answer.status, body: await answer.json() };
+  };
+  const transaction = expect.stringMatching(/^0x[0-9a-f]{64}$/);
+  expect(await told()).toEqual({
+    status: 200,
+    body: {
+      state: "delivered",
+      network: "base-sepolia",
+      asset: chain.asset,
+      amount: "10000",
+      transaction,
+      refundTransaction: null,
+    },
+  });
+  // Of nobody who was told none, and of no other payment.
+  const end = url.slice(-4);
+  for (const wrong of [
+    `${url.slice(0, -4)}${end === "AAAA" ? "BBBB" : "AAAA"}`,
+    `${url}.`,
+    `${served.url}/.well-known/x402/payments/x`,
+  ]) {
+    expect(await told(wrong)).toMatchObject({ status: 404 });
+  }
+  expect((await fetch(url, { method: "POST" })).status).toBe(405);
+
+  const key = String((await shop.listed("--payer", payer.address))[0]?.["key"]);
+  expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  await expect
+    .poll(async () => (await told()).body, POLL)
+    .toMatchObject({ state: "refunded", transaction, refundTransaction: transaction });
+  expect(await chain.balanceOf(payer.address)).toBe(PURSE);
+
+  const second = await sign(await richBuyer(chain), weather, { version: 2 });
+  const answer = await fetch(weather, { headers: { "PAYMENT-SIGNATURE": second } });
+  const receipt = decodeReceipt(answer.headers.get("payment-response") ?? "");
+  const named = Object(receipt)["extensions"]?.["payment-status"]?.info.url;
+  expect(answer.headers.get("link")).toContain(`<${named}>; rel="status"`);
+  expect(await told(named)).toMatchObject({ status: 200, body: { state: "delivered" } });
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
+function decodeReceipt(text: string): unknown {
+  return JSON.parse(Buffer.from(text, "base64").toString());
+}
 
 test("an answer that is taken for the goods is delivered", async () => {
   await using shop = await Shop.open("SQLite");

@@ -101,6 +101,7 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
+  | "status"
   | HoldEnd;
 
 export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> {
