@@ -87,8 +87,9 @@ function adviceOnHeld({ key, heldTransaction }: Advised): string {
   return (
     `the seller has the money, by ${heldTransaction ?? "a transaction"}, which is not ours: another gateway of ` +
     "this payee may have sold for it, or the buyer or somebody else sent it. Look there for its payer and " +
-    `nonce; then \`coinslot payments FILE --resolve ${key}\` with --deliver where nobody has sold for it, or ` +
-    "with --refund once you have paid it back"
+    `nonce; then \`coinslot payments FILE --resolve ${key}\` with --deliver where nobody has sold for it, ` +
+    "with --refund to give it back from the key of `refunds`, or with --refund --by-hand once you have paid it back or " +
+    "somebody has sold for it"
   );
 }
 

@@ -1,7 +1,8 @@
 /** What the ledger tells an operator. Reads only, and never in the way of a payment. */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Days, Entry } from "./accounts.ts";
-import type { PaymentState, RefundSummary, SubmissionState } from "./transition.ts";
+import type { RefundSummary } from "./refund-steps.ts";
+import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
 
 export interface PaymentFilter {

@@ -40,6 +40,7 @@ import type {
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
+export * from "./refund-steps.ts";
 export type { OpenRefund } from "./refunds.ts";
 export * from "./transition.ts";
 

@@ -3,7 +3,7 @@
  * Pure: a row (or none) and a question become an answer and the row to write. Whoever stores it writes
  * `next` in the same database transaction in which it read the row, and only if it is still that version.
  */
-import { payerOf, samePayment } from "../x402/payment-key.ts";
+import { samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   FIRST_DOUBT_MS,
@@ -13,7 +13,6 @@ import {
   type ClaimTerms,
   type Failing,
   type OutcomeOf,
-  type PaymentStatus,
   type SettledPayment,
   type SettlementOutcome,
   type TakeOutcome,
@@ -29,7 +28,8 @@ import {
   unresolvedClaim,
 } from "./doubted.ts";
 import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
-import { refund, refundSummary } from "./refunds.ts";
+import { firstRow, type FirstUse } from "./first-use.ts";
+import { refund, statusOf } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
@@ -52,12 +52,10 @@ import {
   takenOver,
 } from "./payment-judgement.ts";
 import {
-  amountOf,
   failureOf,
   heldOf,
   requestOf,
   settlementOf,
-  storedRequest,
   termsOf,
   type PaymentRow,
 } from "./payment-row.ts";
@@ -147,76 +145,6 @@ const JUDGES: Judges = {
   refund: (row, { to }, moment, { countedAtomic }) => refund(row, to, moment, countedAtomic),
   status: (row) => ({ outcome: row && statusOf(row) }),
 };
-
-/** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
-export interface FirstUse {
-  readonly binding: string | null;
-  readonly target: string | null;
-  readonly route?: string | undefined;
-  readonly idempotencyKey: string | null;
-  readonly request: FacilitatorRequest;
-  readonly claimant: string | null;
-  readonly identifier?: string | undefined;
-}
-
-/** The row that a first use makes. */
-function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
-  const { binding, target, route = null, idempotencyKey, request, claimant } = first;
-  return {
-    state: "CLAIMED",
-    version: 1,
-    binding,
-    target,
-    route,
-    idempotencyKey,
-    request: storedRequest(request),
-    network: request.paymentPayload.network,
-    payer: payerOf(request.paymentPayload),
-    facilitator: null,
-    handedOverAt: null,
-    lookAgainMs: null,
-    leftBy: null,
-    offered: false,
-    submission: null,
-    settledTransaction: null,
-    heldTransaction: null,
-    attempts: 0,
-    servedTarget: null,
-    bodyHash: null,
-    replays: 0,
-    replayUntilMs: null,
-    ledTo: null,
-    repeats: 0,
-    repeatUntilMs: null,
-    failureCode: null,
-    failureDetail: null,
-    claimedBy: life,
-    holder: life,
-    isLeft: false,
-    claimant,
-    renewals: 0,
-    renewedMs: null,
-    identifier: first.identifier ?? null,
-    refundState: null,
-    refund: null,
-    refundCountedMs: null,
-  };
-}
-
-function statusOf(row: PaymentRow): PaymentStatus {
-  const request = requestOf(row);
-  const { state, network, settledTransaction, heldTransaction, refundState } = row;
-  return {
-    state,
-    isHeld: isHeld(row),
-    network,
-    asset: request.paymentRequirements.asset,
-    amount: amountOf(request),
-    transaction: settledTransaction ?? heldTransaction,
-    isPaidBack: isRefunded(row) && refundState === null,
-    refund: refundSummary(row),
-  };
-}
 
 /** A resource server's claim. */
 function claim(row: Row, terms: ClaimTerms, moment: Moment, named: Row): Step<ClaimOutcome> {

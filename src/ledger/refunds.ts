@@ -12,6 +12,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { parseStoredRequest } from "../x402/schema.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 import { after, type Moment, type Row, type Step } from "./machine-step.ts";
+import { isHeld, isRefunded } from "./payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   REFUND_STATES,
@@ -20,7 +21,8 @@ import {
   type RefundStep,
   type RefundSummary,
   type RefundTransfer,
-} from "./transition.ts";
+} from "./refund-steps.ts";
+import type { PaymentStatus } from "./transition.ts";
 
 /** What of a refund is not a column. */
 interface RefundFacts {
@@ -143,6 +145,22 @@ export function refundSummary(row: PaymentRow): RefundSummary | null {
   const { transaction, detail, transfer } = factsOf(row);
   const state = stateOfRefund(row.refundState);
   return { state, transaction, detail, transfer: transfer?.key ?? null };
+}
+
+/** For its buyer. */
+export function statusOf(row: PaymentRow): PaymentStatus {
+  const request = requestOf(row);
+  const { state, network, settledTransaction, heldTransaction, refundState } = row;
+  return {
+    state,
+    isHeld: isHeld(row),
+    network,
+    asset: request.paymentRequirements.asset,
+    amount: amountOf(request),
+    transaction: settledTransaction ?? heldTransaction,
+    isPaidBack: isRefunded(row) && refundState === null,
+    refund: refundSummary(row),
+  };
 }
 
 function stateOfRefund(text: string | null): RefundState {

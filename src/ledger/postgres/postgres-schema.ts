@@ -8,7 +8,8 @@ import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
-import { PAYMENT_STATES, REFUND_STATES } from "../transition.ts";
+import { REFUND_STATES } from "../refund-steps.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 

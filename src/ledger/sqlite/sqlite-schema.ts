@@ -5,7 +5,8 @@
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
-import { PAYMENT_STATES, REFUND_STATES } from "../transition.ts";
+import { REFUND_STATES } from "../refund-steps.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";

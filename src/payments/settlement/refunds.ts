@@ -9,8 +9,7 @@
  *                        +-- nobody refused it -- over for certain -- refused -> failed: the operator decides
  */
 import { randomUUID } from "node:crypto";
-import type { Ledger, OpenRefund } from "../../ledger/ledger.ts";
-import type { RefundStep, RefundTransfer } from "../../ledger/transition.ts";
+import type { Ledger, OpenRefund, RefundStep, RefundTransfer } from "../../ledger/ledger.ts";
 import type { Mechanism, Refunder } from "../../mechanism/mechanism.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";

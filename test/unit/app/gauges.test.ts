@@ -34,6 +34,7 @@ function setUp(counts: () => Promise<PaymentCounts>) {
   const time = new SteppedTime();
   const mechanism = mechanismOf({ "0xA": 10n ** 18n, "0xB": new Error("no answer") });
   const gauges = startGauges({
+    assetsOf: () => [],
     ledger: ledgerOf(counts),
     mechanisms: [mechanism],
     telemetry,
