@@ -11,6 +11,7 @@ import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
 import { toldRoutes } from "./app/request-snapshot.ts";
+import { refundsLast } from "./app/resolutions.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -224,6 +225,7 @@ function openSide(
     logger,
     time,
     timeline,
+    refundsLast: refundsLast(config),
   });
   const front = new PublicSide({
     config,

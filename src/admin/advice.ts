@@ -3,7 +3,7 @@
  * about it: the one place of these texts, and of whether the operator is who has to do it.
  */
 import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
-import { MAX_DELIVERY_ATTEMPTS } from "../ledger/ledger.ts";
+import { MAX_DELIVERY_ATTEMPTS, type RefundSummary } from "../ledger/ledger.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { RequestEnd } from "../telemetry/timeline.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
@@ -20,6 +20,7 @@ type Advised = PaymentSummary & Partial<Pick<PaymentDetail, "submission">>;
  * @param hasLeft its buyer was seen to leave before the end of the answer
  */
 export function adviceOn(payment: Advised, nowMs: number, hasLeft = false): string {
+  if (payment.refund !== null) return adviceOnRefund(payment, payment.refund);
   switch (payment.state) {
     case "CLAIMED":
       return (
@@ -44,7 +45,8 @@ export function adviceOn(payment: Advised, nowMs: number, hasLeft = false): stri
 
 /** Whether it waits for the operator: for a decision, or because something here has to be put right. */
 export function needsOperator(payment: PaymentSummary, nowMs: number): boolean {
-  const { state, heldTransaction, binding, isLeft, claimedMs } = payment;
+  const { state, heldTransaction, binding, isLeft, claimedMs, refund } = payment;
+  if (refund !== null) return refund.state === "FAILED";
   if (state === "SETTLED") return binding !== null && isLeft && adviceOnAwaited(payment) === null;
   return state === "SIGNED" && (heldTransaction !== null || nowMs - claimedMs > UNRESOLVED_MS);
 }
@@ -54,6 +56,30 @@ export function needsOperatorFor({ outcome }: RequestEnd): boolean {
   return outcome === "unavailable" || outcome === "unknown" || outcome === "undelivered";
 }
 
+function adviceOnRefund({ key }: Advised, { state, transaction, detail }: RefundSummary): string {
+  const why = detail === null ? "" : `: ${detail}`;
+  switch (state) {
+    case "ASKED":
+      return (
+        "to be refunded: a running gateway with the key of `refunds` for its network sends it within seconds, and " +
+        "nothing is delivered for it any more"
+      );
+    case "SENDING":
+      return (
+        `being refunded${why}. It is sent by itself as long as its transfer counts, and another one is signed only ` +
+        "once the chain has said that it can never be moved: nobody has to do anything, and nobody should pay it back " +
+        "by hand meanwhile"
+      );
+    case "REFUNDED":
+      return `refunded in ${transaction ?? "a transaction"}: nothing is left to do`;
+    case "FAILED":
+      return (
+        `not refunded, and nothing is under way${why}. Once that is put right, \`coinslot payments FILE --resolve ${key}\` ` +
+        "with --refund tries again; with --refund --by-hand where you have paid it back yourself"
+      );
+  }
+}
+
 const PAID_BACK =
   "it was paid, and you have paid it back by other means: the buyer has to sign a new payment";
 
@@ -61,8 +87,9 @@ function adviceOnHeld({ key, heldTransaction }: Advised): string {
   return (
     `the seller has the money, by ${heldTransaction ?? "a transaction"}, which is not ours: another gateway of ` +
     "this payee may have sold for it, or the buyer or somebody else sent it. Look there for its payer and " +
-    `nonce; then \`coinslot payments FILE --resolve ${key}\` with --deliver where nobody has sold for it, or ` +
-    "with --refund once you have paid it back"
+    `nonce; then \`coinslot payments FILE --resolve ${key}\` with --deliver where nobody has sold for it, ` +
+    "with --refund to give it back from the key of `refunds`, or with --refund --by-hand once you have paid it back or " +
+    "somebody has sold for it"
   );
 }
 
@@ -105,7 +132,8 @@ function adviceOnSettled(payment: Advised, nowMs: number): string {
       : `its payer's new signatures bring more attempts from ${timeOf(renewableMs)} on, and are not charged`;
   return (
     `paid, not delivered, and no attempt is left: ${again}. \`coinslot payments FILE --resolve ${key}\` with ` +
-    "--deliver lets this payment be sent again before that; or give the money back, and say so with --refund"
+    "--deliver lets this payment be sent again before that; --refund gives the money back, from the key of `refunds` " +
+    "where there is one, else by your own hand; --goods says that what the backend answered is what is sold"
   );
 }
 
@@ -150,7 +178,8 @@ function adviceOnDelivered(
   if (isLeft || (hasLeft && keptUntilMs === null)) {
     return (
       "paid, and the buyer left before all of the answer was read: none of it can be had again now, and the payment " +
-      "counts as delivered. Who complains has to buy again, or gets the money back from you by other means"
+      "counts as delivered. Who complains has to buy again, or gets the money back: `coinslot payments FILE --resolve " +
+      "KEY --refund` where `refunds` has a key"
     );
   }
   return DELIVERED;

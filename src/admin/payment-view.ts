@@ -40,6 +40,17 @@ export interface PaymentView {
    * transaction whose payment the seller has paid back.
    */
   readonly heldTransaction: string | null;
+  /** Null: nobody has asked for one, or the seller has paid it back by other means. */
+  readonly refund: {
+    /** ASKED, SENDING, REFUNDED or FAILED. */
+    readonly state: string;
+    /** Of the transfer to the payer, once it is there. */
+    readonly transaction: string | null;
+    /** Why it waits, or has failed. */
+    readonly detail: string | null;
+    /** Key of the transfer's own payment. */
+    readonly transfer: string | null;
+  } | null;
 }
 
 /** A payment that was used before it was presented here; null as in {@link PaymentView}. */
@@ -117,6 +128,7 @@ export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
     claimedAt: timeOf(payment.claimedMs),
     updatedAt: timeOf(payment.updatedMs),
     heldTransaction: payment.heldTransaction,
+    refund: payment.refund,
   };
 }
 

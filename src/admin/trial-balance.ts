@@ -38,26 +38,34 @@ export interface BalanceLine {
 /**
  * - `payees`: what came to the addresses that routes are paid to.
  * - `sales`, `refunds`: what routes earned, and what of it was paid back.
+ * - `refund wallets`: what we have paid back with, from the key that is for it.
  * - `held`: paid in transactions that are not ours, and not decided.
- * - `gas`, `gas wallets`: what our transactions cost, and the wallets that paid it.
+ * - `gas`, `refund gas`, `gas wallets`: what our transactions cost, what of that was for refunds, and the wallets that
+ *   paid it.
  * - `settled for others`: for other sellers, on both sides of no account.
  */
 export type AccountName =
   | "payees"
   | "sales"
   | "refunds"
+  | "refund wallets"
   | "held"
   | "gas"
+  | "refund gas"
   | "gas wallets"
   | "settled for others";
 
 const SIDES: Readonly<Record<EntryKind, readonly [debit: AccountName, credit: AccountName]>> = {
   sale: ["payees", "sales"],
   refund: ["refunds", "payees"],
+  "refund transfer": ["refunds", "refund wallets"],
   held: ["payees", "held"],
   gas: ["gas", "gas wallets"],
+  "refund gas": ["refund gas", "gas wallets"],
   others: ["settled for others", "settled for others"],
 };
+
+const PAYEELESS: ReadonlySet<EntryKind> = new Set(["gas", "refund gas", "refund transfer"]);
 
 interface Sum {
   readonly line: Pick<BalanceLine, "group" | "account" | "network" | "asset">;
@@ -101,7 +109,7 @@ function groupOf(entry: Entry, by: readonly Grouping[]): BalanceLine["group"] {
     day: entry.day,
     month: entry.day.slice(0, 7),
     route: entry.route,
-    payee: entry.kind === "gas" ? "" : entry.account,
+    payee: PAYEELESS.has(entry.kind) ? "" : entry.account,
     network: entry.network,
     asset: entry.asset,
   };

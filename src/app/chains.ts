@@ -27,17 +27,19 @@ export interface Surroundings {
 
 /** What is settled in this process, in the order configured. */
 export function createMechanisms(
-  { facilitator }: Pick<Config, "facilitator">,
+  { facilitator, refunds }: Pick<Config, "facilitator" | "refunds">,
   at: Surroundings,
 ): Promise<readonly Mechanism[]> {
   const { embedded, payees } = facilitator;
   return Promise.all(
     embedded.map(async (settings) => {
       const keys = settings.signers.map(({ key }) => key.reveal());
+      const refundKey = refunds?.signers[settings.kind]?.key.reveal();
       if (settings.kind === "evm") {
         const allowPayTo = payeesOf(payees, isEvmAddress);
         const { smartWallets } = settings;
-        return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo, smartWallets });
+        const ours = { keys, refundKey, allowPayTo, smartWallets };
+        return createEvmMechanism({ ...evmChain(settings, at), ...ours });
       }
       const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
       const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
@@ -45,6 +47,7 @@ export function createMechanisms(
       return createSolanaMechanism({
         ...solanaChain(settings, at),
         keys,
+        refundKey,
         allowPayTo,
         maxFeeLamports,
         lighthouse,

@@ -9,7 +9,13 @@ import { RemoteFacilitator } from "../facilitator/remote.ts";
 import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
-import type { FirstLooks, Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
+import type {
+  Finding,
+  FirstLooks,
+  Mechanism,
+  Observer,
+  WalletBalance,
+} from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin, type Time } from "../time/time.ts";
 import { findNetwork, networkOf, type Asset, type NetworkName } from "../x402/network.ts";
@@ -18,6 +24,7 @@ import { FIRST_ANSWERS_MS, KnownFeePayers, type FeePayerSources } from "./fee-pa
 import { KnownNetworks } from "./known-networks.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
+import { ATTODOLLAR_DECIMALS } from "../x402/amount.ts";
 import { isSameToken } from "../x402/token.ts";
 import { describeWallets, type FeeWallet } from "./wallets.ts";
 
@@ -40,6 +47,8 @@ export interface Facilitation {
   readonly gate: NetworkGate;
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
+  /** What of a token may be paid back on one day, atomic units. */
+  readonly refunds: (network: string, asset: string) => bigint;
 }
 
 /** What facilitation stands on. */
@@ -137,6 +146,7 @@ export async function openFacilitation(
     return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
   });
   const balances = new Map(await Promise.all(read));
+  const shortOf = await findShortRefunders(config, { mechanisms: open, time });
   return {
     router,
     firstLooks,
@@ -147,9 +157,36 @@ export async function openFacilitation(
     remotes,
     mechanisms,
     gate,
-    probes: probes.map((probe) => withLosses(probe, config, balances)),
+    probes: probes.map((probe) => {
+      const { findings, ...rest } = withLosses(probe, config, balances);
+      return { ...rest, findings: [...findings, ...(shortOf.get(probe.network) ?? [])] };
+    }),
     wallets: describeWallets(config, mechanisms, balances),
+    refunds: (network, asset) => {
+      const { decimals } = describeAsset(network, asset);
+      const most = config.refunds?.maxPerDay ?? 0n;
+      return (most * 10n ** BigInt(decimals)) / 10n ** BigInt(ATTODOLLAR_DECIMALS);
+    },
   };
+}
+
+/** Keys for refunds that have nothing of a token: a warning for each. */
+async function findShortRefunders(
+  { facilitator }: Pick<Config, "facilitator">,
+  { mechanisms, time }: Pick<Ground, "time"> & { readonly mechanisms: readonly Mechanism[] },
+): Promise<ReadonlyMap<string, readonly Finding[]>> {
+  const signal = time.timeout(FIRST_ANSWERS_MS);
+  const found = mechanisms.map(async ({ network, refunder }) => {
+    const assets = facilitator.embedded.find((each) => each.network === network)?.assets ?? [];
+    const findings = assets.map(async ({ address, symbol }): Promise<readonly Finding[]> => {
+      const balance = await refunder?.balance(address, signal).catch(() => undefined);
+      if (refunder === undefined || balance !== 0n) return [];
+      const message = `${network}: the key for refunds, ${refunder.address}, holds no ${symbol}: none is paid back in it`;
+      return [{ level: "warning", message }];
+    });
+    return [network, (await Promise.all(findings)).flat()] as const;
+  });
+  return new Map<string, readonly Finding[]>(await Promise.all(found));
 }
 
 type Balances = ReadonlyMap<NetworkName, readonly WalletBalance[]>;

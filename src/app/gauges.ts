@@ -3,6 +3,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { Mechanism, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
+import type { Asset } from "../x402/network.ts";
 import { messageOf } from "../x402/result.ts";
 
 /** Pauses between two readings, milliseconds. */
@@ -14,7 +15,12 @@ const BALANCE_TIMEOUT_MS = 10_000;
 
 export interface GaugeSources {
   readonly ledger: Pick<Ledger, "books">;
-  readonly mechanisms: readonly Pick<Mechanism, "network" | "accounts" | "balance" | "headTime">[];
+  readonly mechanisms: readonly Pick<
+    Mechanism,
+    "network" | "accounts" | "balance" | "headTime" | "refunder"
+  >[];
+  /** The tokens that are paid back on a network. */
+  readonly assetsOf: (network: string) => readonly Asset[];
   /** Hears what each of our accounts has, and what a settlement costs there. */
   readonly onWallet?: (network: string, wallet: WalletBalance) => void;
   readonly telemetry: Telemetry;
@@ -49,6 +55,7 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
             telemetry.metrics.wallet(mechanism.network, wallet);
             sources.onWallet?.(mechanism.network, wallet);
           }
+          await readRefundBalances(mechanism, sources, signal);
         }),
       );
     }),
@@ -78,6 +85,23 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
       await Promise.all(loops);
     },
   };
+}
+
+/** What the key for refunds has, where there is one; what cannot be read stays as it was. */
+async function readRefundBalances(
+  { network, refunder }: Pick<Mechanism, "network" | "refunder">,
+  { assetsOf, telemetry, time }: Pick<GaugeSources, "assetsOf" | "telemetry" | "time">,
+  closing: AbortSignal,
+): Promise<void> {
+  if (refunder === undefined) return;
+  const signal = AbortSignal.any([closing, time.timeout(BALANCE_TIMEOUT_MS)]);
+  const { address } = refunder;
+  const read = assetsOf(network).map(async ({ address: token, symbol: asset, decimals }) => {
+    const balanceAtomic = await refunder.balance(token, signal).catch(() => undefined);
+    if (balanceAtomic === undefined) return;
+    telemetry.metrics.refundBalance({ network, address, asset, decimals, balanceAtomic });
+  });
+  await Promise.all(read);
 }
 
 /** Those balances that could be read; the others are left out, readiness tells of their network. */

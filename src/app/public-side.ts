@@ -31,7 +31,7 @@ import { placesOfEach } from "./places.ts";
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
-  "facilitator" | "store" | "keeping" | "admin" | "payers"
+  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers"
 >;
 
 export interface PublicSideOptions {

@@ -1,4 +1,5 @@
 /** Everything that goes on with no client asking, for what a crash or a silent chain left open. */
+import { startRefunds } from "../payments/settlement/refunds.ts";
 import { startRecovery, type Recovery } from "../payments/settlement/recovery.ts";
 import { startRemoteRecovery } from "../facilitator/remote-recovery.ts";
 import type { Facilitation, Ground } from "./facilitation.ts";
@@ -38,7 +39,7 @@ function startResolving({
 
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
-  { embedded, router }: Pick<Facilitation, "embedded" | "router">,
+  { embedded, router, gate, mechanisms, refunds }: Facilitation,
   { ledger, telemetry, time }: Ground,
   closing: AsyncDisposableStack,
 ): void {
@@ -52,4 +53,14 @@ export function startRecoveries(
     await embedded.close();
     await recovery.stop();
   });
+  const refunding = startRefunds({
+    mechanisms,
+    facilitator: embedded,
+    ledger,
+    gate,
+    mostOf: refunds,
+    telemetry,
+    time,
+  });
+  closing.defer(() => refunding?.stop());
 }

@@ -23,6 +23,7 @@ import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf, type NetworkName } from "../x402/network.ts";
+import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -121,6 +122,7 @@ export function createSnapshot(
     answersPreflight: config.cors !== "off",
     earlier,
     signIn: signIns && { issuer: signIns, networks: soldOn(config) },
+    statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
 

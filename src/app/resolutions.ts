@@ -40,9 +40,9 @@ function userName(): string {
  * Throws `LedgerUnavailable` where the ledger cannot be read or written; then nothing was changed.
  */
 export async function resolvePayment(
-  config: Pick<Config, "store">,
+  config: Pick<Config, "store" | "refunds" | "facilitator">,
   key: string,
-  resolution: Resolution,
+  { isByHand = false, ...asked }: Omit<Resolution, "isSent"> & { readonly isByHand?: boolean },
 ): Promise<Resolving> {
   const books = await openBooks(config);
   try {
@@ -53,11 +53,29 @@ export async function resolvePayment(
         payment: undefined,
       };
     }
-    const resolved = await write(config, found.key, resolution);
+    const isSent = asked.verb === "refund" && !isByHand && paysBack(config, found.network);
+    const resolved = await write(config, found.key, { ...asked, isSent });
     return { resolved, payment: await books.show(found.key) };
   } finally {
     await books.close();
   }
+}
+
+/** Whether refunds on that network are ours to send. */
+function paysBack(
+  { facilitator, refunds }: Pick<Config, "refunds" | "facilitator">,
+  network: string,
+): boolean {
+  const settings = facilitator.embedded.find((each) => each.network === network);
+  return settings !== undefined && (refunds?.signers[settings.kind] ?? null) !== null;
+}
+
+/** Whether what the last attempt does not deliver is paid back on a network. */
+export function refundsLast(
+  config: Pick<Config, "refunds" | "facilitator">,
+): (network: string) => boolean {
+  const isAutomatic = config.refunds?.automatic === true;
+  return (network) => isAutomatic && paysBack(config, network);
 }
 
 async function write(

@@ -10,6 +10,7 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
   ["listen", ({ listen }) => listen],
   ["sidecar", ({ sidecar }) => sidecar],
   ["admin", ({ admin }) => admin],
+  ["refunds", ({ refunds }) => refunds],
   ["store", ({ store, keeping }) => [store, keeping]],
   ["workers", ({ workers }) => workers],
   ["logging", ({ logging: { format, access } }) => [format, access]],

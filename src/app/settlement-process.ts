@@ -92,6 +92,8 @@ export async function openSettlementProcess(
   const gauges = startGauges({
     ...ground,
     mechanisms: facilitation.mechanisms,
+    assetsOf: (network) =>
+      config.facilitator.embedded.find((each) => each.network === network)?.assets ?? [],
     onWallet: (network, wallet) => least.note(network, wallet),
   });
   closing.defer(() => gauges.stop());

@@ -14,6 +14,7 @@ import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
+import { refundsLast } from "./resolutions.ts";
 import type { Parts } from "./server.ts";
 import type { LogLevel } from "../telemetry/logger.ts";
 import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
@@ -157,7 +158,8 @@ class Desks {
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
     const known = { feePayers, networks, guard, signers };
-    const payments = new LocalPaymentService({ facilitator, ...known, ...books, logger, time });
+    const lasting = { refundsLast: refundsLast(config), logger, time };
+    const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });
     const { settlementWaitMs } = config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
   }

@@ -158,12 +158,20 @@ function addPayments(program: Command, done: (code: number) => void): void {
       new Option(
         "--deliver",
         "with --resolve: a held payment counts as paid; one whose attempts are used up gets new ones",
+      ).conflicts(["refund", "goods"]),
+    )
+    .addOption(
+      new Option(
+        "--goods",
+        "with --resolve: what the backend answered was what is sold, such as a 404; it counts as delivered",
       ).conflicts("refund"),
     )
     .option(
       "--refund",
-      "with --resolve: you have paid it back by other means; nothing is delivered",
+      "with --resolve: it is paid back from the key of `refunds`, where there is one for its network; else you have " +
+        "paid it back. Nothing is delivered",
     )
+    .option("--by-hand", "with --refund: you have paid it back yourself, and nothing is sent")
     .option("--note <text>", "with --resolve: for the payment's history")
     .option("--network <network>", "only those on this network", readNetworkName)
     .option("--payer <address>", "only those of this payer", readPayer)
@@ -176,14 +184,17 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
     .action(async (file: string, options: PaymentsOptions, command: Command) => {
       // `--resolve` says which payment, the others what becomes of it.
-      const { resolve, deliver, refund, note } = options;
-      const isDecided = deliver === true || refund === true || note !== undefined;
+      const { resolve, deliver, goods, refund, byHand, note } = options;
+      const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
       if (resolve === undefined && isDecided) {
-        command.error("error: --deliver, --refund and --note say what becomes of --resolve <key>");
+        command.error(
+          "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
+        );
       }
       if (resolve !== undefined && !isDecided) {
-        command.error("error: --resolve <key> needs --deliver, --refund or --note <text>");
+        command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
       }
+      if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
       const { payments } = await import("./payments/payments.ts");
       done(await payments(file, options));
     });

@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { facilitator, type FacilitatorSettings } from "./facilitator/facilitator.ts";
+import { refunds, type RefundSettings } from "./facilitator/refunds.ts";
 import { limits, type Limits } from "./limits.ts";
 import { trustedProxies, type AddressRange } from "./listener/address-range.ts";
 import {
@@ -94,6 +95,8 @@ export interface Config {
   readonly support: string | null;
   readonly paywall: PaywallSettings;
   readonly payers: PayerRules;
+  /** Null: what is paid back is paid by other means. */
+  readonly refunds: RefundSettings | null;
   readonly store: Store;
   readonly keeping: Keeping;
   readonly logging: {
@@ -281,6 +284,11 @@ export const documentSchema = map({
   ),
   discovery: section(discovery, "Where the priced routes are published."),
   paywall: section(paywall, "What people see who open a priced URL in a browser."),
+  refunds: optional(
+    refunds,
+    "How refunds are sent, by `coinslot payments --resolve KEY --refund` and, where automatic says so, by themselves. " +
+      "Without it: you send them by other means.",
+  ),
   store: optional(
     store,
     "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several, or " +

@@ -127,6 +127,8 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
       return "refused";
     case "denied":
       return answer?.status === 404 ? "unmatched" : "denied";
+    case "status":
+      return "listing";
     default:
       return decision.kind;
   }

@@ -61,12 +61,17 @@ export function errorText({ code, codeV2: own, detail }: Refusal, version: X402V
   return `${version === X402_VERSION ? code : (own ?? codeV2(code))}: ${detail}`;
 }
 
-/** What became of a payment, in the envelope in which it came. */
+/**
+ * What became of a payment, in the envelope in which it came.
+ * @param status where its buyer can ask for that later, as a URL
+ */
 export function settlementLines(
   settlement: SettleResponse,
   version: X402Version,
+  status?: string,
 ): readonly string[] {
-  return [RECEIPT_HEADERS[version], encodeSettlementHeader(settlement, version)];
+  const receipt = [RECEIPT_HEADERS[version], encodeSettlementHeader(settlement, version, status)];
+  return status === undefined ? receipt : [...receipt, "Link", `<${status}>; rel="status"`];
 }
 
 /**

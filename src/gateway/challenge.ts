@@ -72,6 +72,13 @@ export class Challenge {
     return unpaid.waitSeconds(address, "refused", "twice");
   }
 
+  /** Seconds that the client has to wait before it is told something for nothing; 0: none, and then it counts. */
+  waitForWord({ address }: Client): number {
+    const seconds = this.#unpaid.waitSeconds(address, "asked");
+    if (seconds === 0) this.#unpaid.count(address, "asked");
+    return seconds;
+  }
+
   /**
    * Has a payment looked into that may turn out to be one whose signature proves nothing. Anybody can write those, so
    * they count while they are under way as if they were refused, and those that are, for as long as the limit says.

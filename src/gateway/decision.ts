@@ -8,6 +8,8 @@ import type { RouteMeter } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
 import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { PaymentStatusUrls } from "../x402/payment-status.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
 import { decodeSignIn, SIGN_IN_HEADER, type SignIn, type SignIns } from "../x402/sign-in.ts";
@@ -88,6 +90,8 @@ export interface Snapshot {
   readonly earlier: readonly EarlierQuotes[];
   /** Asks who a client is that has paid before; null: nobody is asked. */
   readonly signIn: SignInTerms | null;
+  /** Where buyers ask what became of their payments; null: nowhere. */
+  readonly statuses: PaymentStatusUrls | null;
 }
 
 /** Whom a gateway asks who he is, and on which networks he may have paid. */
@@ -113,6 +117,8 @@ export type Decision =
   | { readonly kind: "preflight"; readonly method: string; readonly headers: string }
   /** The discovery listing, or another document of the gateway's own. */
   | { readonly kind: "listing"; readonly path: string; readonly query: string }
+  /** What became of that payment, for its buyer. */
+  | { readonly kind: "status"; readonly payment: PaymentKey }
   | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
   | PricedDecision;
 
@@ -180,6 +186,13 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
     const reads = method === "GET" || method === "HEAD";
     if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
     return { kind: "listing", path: target.path, query: target.query };
+  }
+  const payment = snapshot.statuses?.read(target.path);
+  if (payment !== undefined) {
+    if (method !== "GET" && method !== "HEAD")
+      return { kind: "method-not-allowed", allow: "GET, HEAD" };
+    if (payment === null) return { kind: "denied", status: 404, meter: null };
+    return { kind: "status", payment };
   }
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };

@@ -14,7 +14,7 @@ import { wantsPage } from "./offers/offer-page.ts";
 import { systemTime } from "../time/time.ts";
 import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sign-in.ts";
 
-export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
+export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" | "status" }>;
 
 /** What was asked of one of the gateway's own documents. */
 export interface DocumentRequest {

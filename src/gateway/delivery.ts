@@ -84,7 +84,8 @@ export async function deliver(
   const { plan, target } = decision;
   noteSale(visitor, plan, settlement, paid.isRepeat ? null : paid.terms);
   const version = versionOf(decision);
-  const told = settlementLines({ success: true, ...settlement }, version);
+  const status = visit.snapshot.statuses?.of(paid.key);
+  const told = settlementLines({ success: true, ...settlement }, version, status);
   const receipt: Receipt = { version, lines: [...cors, ...told], help };
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
@@ -146,14 +147,15 @@ export async function deliver(
 
 /** Hands over the answer that was kept for the same request, paid for before. */
 export async function replay(
-  { visitor, decision, lines: cors }: PricedVisit,
-  { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
+  { visitor, decision, lines: cors, snapshot }: PricedVisit,
+  { key, response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
   { logger, metrics }: Telemetry,
 ): Promise<RequestEnding> {
   const { plan } = decision;
   noteSale(visitor, plan, settlement, null);
   const version = versionOf(decision);
-  const receipt = settlementLines({ success: true, ...settlement }, version);
+  const status = snapshot.statuses?.of(key);
+  const receipt = settlementLines({ success: true, ...settlement }, version, status);
   const vary = shownIn(decision);
   const isSent = await visitor.replaying?.replay(response, { cors, receipt, vary });
   if (isSent === true) await collected();

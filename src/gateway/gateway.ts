@@ -2,6 +2,8 @@
  * A request's way through the gateway, from top to bottom, with every exit in sight:
  *
  *     decide -> declined: rejected | denied | preflight | listing | ... -> answer
+ *            -> status -> limited --------------------------------> answer 429
+ *                      -> what became of a payment ----------------> answer 200 | 404
  *            -> free -> crowded ----------------------------------> answer 503
  *                    -> a place ----------------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
@@ -29,6 +31,7 @@ import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { beginAccess } from "./access.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -59,6 +62,7 @@ import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
+import { statusAnswer } from "./payment-status.ts";
 import { unfitOf } from "./unfit.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
@@ -162,6 +166,8 @@ export class Gateway {
       case "preflight":
       case "listing":
         return endWith(visitor, declinedAnswer(decision, visitor.request, settings));
+      case "status":
+        return this.#tellStatus(visitor, decision.payment, generation);
       case "free":
         return this.#serveFree(visitor, decision, settings);
       case "challenge":
@@ -170,6 +176,23 @@ export class Gateway {
       case "presented":
         return this.#sell(visitor, decision, generation);
     }
+  }
+
+  /** For whoever has the URL of a receipt: each look at the ledger counts as a request without payment. */
+  async #tellStatus(
+    visitor: Visitor,
+    payment: PaymentKey,
+    { settings, challenge }: Generation,
+  ): Promise<RequestEnding> {
+    const client = this.#clientOf(visitor.request, settings);
+    const lines = corsLines(settings.cors, visitor.request);
+    const seconds = challenge.waitForWord(client);
+    if (seconds > 0) {
+      const answer = limitedAnswer(seconds, undefined, lines);
+      return endWith(visitor, { answer, outcome: "limited", meter: null });
+    }
+    const status = await this.#paywall.status(payment);
+    return endWith(visitor, { answer: statusAnswer(status, lines), outcome: "free", meter: null });
   }
 
   /** Nothing is asked for but a place, which is taken without a promise where one is left. */
@@ -291,6 +314,7 @@ export class Gateway {
         const receipt = settlementLines(
           { success: true, ...outcome.settlement },
           versionOf(decision),
+          visit.snapshot.statuses?.of(outcome.key),
         );
         const answer = ledAnswer(outcome.target, [...lines, ...receipt]);
         return endWith(visitor, { answer, outcome: "replayed", meter });

@@ -10,11 +10,20 @@ import type { PaymentState } from "./transition.ts";
 /**
  * - `sale`: paid to a seller for a route of ours.
  * - `others`: settled here for another resource server; the money is none of ours.
- * - `refund`: the seller has paid it back, and has said so.
+ * - `refund`: the seller has paid it back by other means, and has said so.
+ * - `refund transfer`: we have paid it back, from the key that is for it.
  * - `held`: paid in a transaction that is not ours, and waiting for the operator.
- * - `gas`: what a transaction of ours cost.
+ * - `gas`, `refund gas`: what a transaction of ours cost, and what of that was for refunds.
  */
-export const ENTRY_KINDS = ["sale", "others", "refund", "held", "gas"] as const;
+export const ENTRY_KINDS = [
+  "sale",
+  "others",
+  "refund",
+  "refund transfer",
+  "held",
+  "gas",
+  "refund gas",
+] as const;
 
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
@@ -30,7 +39,7 @@ export interface Entry {
   readonly network: string;
   /** Address of the token, or {@link NATIVE}. */
   readonly asset: string;
-  /** Who was paid; of gas the account that paid it. */
+  /** Who was paid; of gas, and of what we have paid back, the account that paid it. */
   readonly account: string;
   /** Payments; of gas none. */
   readonly count: number;
@@ -55,6 +64,9 @@ export interface PaidPayment {
   readonly asset: string;
   readonly amount: string;
   readonly payTo: string;
+  readonly payer: string;
+  /** Whether its refund is ours to send: a transfer of its own stands for that. */
+  readonly isRefundSent: boolean;
   /** When the ledger first knew that it was paid, milliseconds since the epoch. */
   readonly paidMs: number;
   /** When the seller said that it was paid back; null: it is not. */
@@ -121,7 +133,7 @@ function isPaying({ state, note }: HistoryLine): boolean {
 }
 
 export function entriesOf(paid: PaidPayment): readonly Entry[] {
-  const { state, binding, network, asset, amount, payTo, paidMs, refundedMs } = paid;
+  const { state, binding, network, asset, amount, payTo, payer, paidMs, refundedMs } = paid;
   const entry = (kind: EntryKind, ms: number): Entry => ({
     day: dayOf(ms),
     kind,
@@ -133,10 +145,13 @@ export function entriesOf(paid: PaidPayment): readonly Entry[] {
     amount: BigInt(amount),
     attodollars: null,
   });
+  if (isTransferBack(paid)) {
+    return state === "SIGNED" ? [] : [{ ...entry("refund transfer", paidMs), account: payer }];
+  }
   if (state === "SIGNED") return [entry("held", paidMs)];
   if (binding === null) return [entry("others", paidMs)];
   const sale = entry("sale", paidMs);
-  return refundedMs === null ? [sale] : [sale, entry("refund", refundedMs)];
+  return refundedMs === null || paid.isRefundSent ? [sale] : [sale, entry("refund", refundedMs)];
 }
 
 /** Whether a payment that is paid by that transaction was moved by the submission. */
@@ -144,26 +159,33 @@ export function isMovedBy({ variants }: Pick<Costly, "variants">, transaction: u
   return variants.some((each) => each.transaction === transaction);
 }
 
-/** What a submission cost, shared among the routes of the payments that it moved; the rest is of none. */
-export function gasOf(submission: Costly, routes: readonly string[]): readonly Entry[] {
+/** As what a payment bears its part of the gas. */
+export interface Bearer {
+  readonly route: string;
+  /** It pays another one back. */
+  readonly isTransferBack: boolean;
+}
+
+/** What a submission cost, shared among the payments that it moved; the rest is of none. */
+export function gasOf(submission: Costly, bearers: readonly Bearer[]): readonly Entry[] {
   const entries: Entry[] = [];
   let left = submission;
-  for (const route of routes) {
-    const shared = shareOf(left, route);
+  for (const bearer of bearers) {
+    const shared = shareOf(left, bearer);
     if (shared === undefined) break;
     entries.push(shared.entry);
     left = { ...left, cost: shared.left };
   }
   const { cost } = left;
   if (cost !== null && cost.feeAtomic !== "0")
-    entries.push(gasEntry(left, cost, "", BigInt(cost.feeAtomic)));
+    entries.push(gasEntry(left, cost, NOBODY, BigInt(cost.feeAtomic)));
   return entries;
 }
 
 /** The part of one of the payments that a submission moved, and what is left of its cost for the others. */
 export function shareOf(
   submission: Costly,
-  route: string,
+  bearer: Bearer,
 ): { readonly entry: Entry; readonly left: SubmissionCost } | undefined {
   const { cost } = submission;
   if (cost === null || cost.moved < 1) return undefined;
@@ -175,18 +197,18 @@ export function shareOf(
     moved: cost.moved - 1,
     isPart: true,
   };
-  return { entry: gasEntry(submission, cost, route, share), left };
+  return { entry: gasEntry(submission, cost, bearer, share), left };
 }
 
 function gasEntry(
   { network, signedMs, variants }: Costly,
   { priceAttodollars }: SubmissionCost,
-  route: string,
+  { route, isTransferBack }: Bearer,
   amount: bigint,
 ): Entry {
   return {
     day: dayOf(signedMs),
-    kind: "gas",
+    kind: isTransferBack ? "refund gas" : "gas",
     route,
     network,
     asset: NATIVE,
@@ -196,6 +218,8 @@ function gasEntry(
     attodollars: priceAttodollars === null ? null : nativeWorth(network, amount, priceAttodollars),
   };
 }
+
+const NOBODY: Bearer = { route: "", isTransferBack: false };
 
 function nativeWorth(network: string, amount: bigint, priceAttodollars: string): bigint | null {
   const currency = findNetwork(network)?.nativeCurrency;
@@ -245,7 +269,7 @@ export function readPaid(
   columns: Readonly<Record<string, unknown>>,
   times: Pick<PaidPayment, "paidMs" | "refundedMs">,
 ): PaidPayment {
-  const { state, binding, route, network, asset, amount, payTo } = columns;
+  const { state, binding, route, network, asset, amount, payTo, payer, refundState } = columns;
   return {
     state: stateOf(state),
     binding: typeof binding === "string" ? binding : null,
@@ -254,12 +278,14 @@ export function readPaid(
     asset: String(asset),
     amount: String(amount),
     payTo: String(payTo),
+    payer: String(payer),
+    isRefundSent: typeof refundState === "string",
     ...times,
   };
 }
 
 /** What it was sold as: the key of its route, else what was bought; "": it was settled for another seller. */
-export function routeOf({
+function routeOf({
   route,
   binding,
 }: {
@@ -267,6 +293,25 @@ export function routeOf({
   readonly binding?: unknown;
 }): string {
   return typeof route === "string" ? route : typeof binding === "string" ? binding : "";
+}
+
+/** It has no binding, as what is settled for others, and yet a route. */
+function isTransferBack({
+  route,
+  binding,
+}: {
+  readonly route?: unknown;
+  readonly binding?: unknown;
+}): boolean {
+  return typeof route === "string" && typeof binding !== "string";
+}
+
+/** Reads the columns `route` and `binding` of a payment. */
+export function bearerOf(columns: {
+  readonly route?: unknown;
+  readonly binding?: unknown;
+}): Bearer {
+  return { route: routeOf(columns), isTransferBack: isTransferBack(columns) };
 }
 
 /** Reads a sum as a database driver returns it, whose columns bear the names of {@link Entry}. */

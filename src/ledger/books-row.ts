@@ -12,6 +12,7 @@ import {
 } from "./books.ts";
 import { waitingOf } from "./payment-judgement.ts";
 import { readPaymentRow, requestIn, stateOf } from "./payment-row.ts";
+import { refundSummary } from "./refunds.ts";
 import type { SubmissionRow } from "./submission-row.ts";
 
 type Columns = Readonly<Record<string, unknown>>;
@@ -62,6 +63,7 @@ export function readSummary(columns: Columns): PaymentSummary {
     facilitator: row.facilitator,
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
+    refund: refundSummary(row),
     attempts: row.attempts,
     ...waitingOf(row),
     failureCode: row.failureCode,

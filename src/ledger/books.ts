@@ -2,6 +2,7 @@
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Days, Entry } from "./accounts.ts";
+import type { RefundSummary } from "./refund-steps.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
 
@@ -42,6 +43,8 @@ export interface PaymentSummary {
   readonly transaction: string | null;
   /** Not ours, and paid it: with SIGNED it is held, with FAILED the seller has paid it back. */
   readonly heldTransaction: string | null;
+  /** Null: nobody has asked for one. */
+  readonly refund: RefundSummary | null;
   readonly attempts: number;
   /** Of a payment whose attempts are used up: from when on its payer's new signature gives them again; 0: at once. */
   readonly renewableMs: number;
@@ -126,6 +129,9 @@ export interface PaymentCounts {
   readonly undelivered: number;
   /** Claimed and offered, waiting for a life that can sign. */
   readonly offered: number;
+  /** Refunds that are under way, and those that have failed: the operator has to decide. */
+  readonly refunding: number;
+  readonly unrefunded: number;
 }
 
 /** What the books say of one thing that its chain can confirm. */

@@ -21,6 +21,8 @@ import {
   mayCollect,
 } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
+import { askedRefund } from "./refunds.ts";
+import { paidBack } from "./resolution.ts";
 
 export function deliver(row: Row, sale: SaleTerms | null, { life, nowMs }: Moment): Step<boolean> {
   if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };
@@ -71,6 +73,7 @@ export function deliverAll(
   return { outcome: undefined, next, note, answer: kept?.response };
 }
 
+/** The last attempt ends in the refund, in one step: nobody has it delivered in between. */
 export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
   if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
@@ -86,7 +89,21 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     ...(led !== undefined && { target: led.from, ledTo: led.to }),
   } as const;
   const note = undeliveredNote(broken);
+  if (broken.isRefundedLast === true && row.binding !== null && isUsedUp(next)) {
+    const refunded = { ...paidBack(next, row.settledTransaction), version: next.version };
+    const asked = { ...refunded, ...askedRefund(row) };
+    return {
+      outcome: undefined,
+      next: asked,
+      note: `${note}; it was the last attempt: to be refunded`,
+    };
+  }
   return { outcome: undefined, next, note: isUncounted ? `${note}; it does not count` : note };
+}
+
+/** Of what was begun to be served the payer has a part, and may fetch the rest. */
+function isUsedUp({ attempts, servedTarget }: PaymentRow): boolean {
+  return attempts >= MAX_DELIVERY_ATTEMPTS && servedTarget === null;
 }
 
 function undeliveredNote({ sent, served, uncounted = 0, led }: BrokenDelivery): string {

@@ -24,6 +24,7 @@ import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { SignInUses } from "./sign-ins.ts";
+import type { OpenRefund } from "./refunds.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
@@ -41,6 +42,8 @@ import type {
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
+export * from "./refund-steps.ts";
+export type { OpenRefund } from "./refunds.ts";
 export * from "./transition.ts";
 
 /** What the ledger knows when a payment is presented. */
@@ -224,6 +227,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
    * Resolves with how many there were.
    */
   resolveAsked(): Promise<number>;
+  /** Payments whose refund is under way, that which was changed longest ago first. */
+  refunds(limit: number): Promise<readonly OpenRefund[]>;
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
   /** What other gateways sold through us. */

@@ -3,7 +3,7 @@
  * Pure: a row (or none) and a question become an answer and the row to write. Whoever stores it writes
  * `next` in the same database transaction in which it read the row, and only if it is still that version.
  */
-import { payerOf, samePayment } from "../x402/payment-key.ts";
+import { samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   FIRST_DOUBT_MS,
@@ -28,6 +28,8 @@ import {
   unresolvedClaim,
 } from "./doubted.ts";
 import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
+import { firstRow, type FirstUse } from "./first-use.ts";
+import { refund, statusOf } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
@@ -54,7 +56,6 @@ import {
   heldOf,
   requestOf,
   settlementOf,
-  storedRequest,
   termsOf,
   type PaymentRow,
 } from "./payment-row.ts";
@@ -82,6 +83,18 @@ export interface FoundBeside {
   readonly buried?: Tombstone | undefined;
   /** The payment that has the identifier of a claim ({@link identifierOf}), be it another one or the same. */
   readonly named?: Row;
+  /** Of a refund that {@link isCounted}: what others of its network and token count on this day, atomic units. */
+  readonly countedAtomic?: bigint | undefined;
+}
+
+/** Whether what else was paid back on that day has to be read with the row, while no other may be counted. */
+export function isCounted({
+  to,
+}: {
+  readonly kind: TransitionKind;
+  readonly to?: { readonly kind: string };
+}): boolean {
+  return to?.kind === "sending";
 }
 
 /** The identifier by which a claim's {@link FoundBeside.named} is found; undefined: none is to be found. */
@@ -106,9 +119,9 @@ type Judges = {
 const JUDGES: Judges = {
   claim: (row, { terms }, moment, { buried, named }) =>
     buried === undefined ? claim(row, terms, moment, named) : { outcome: claimBuried(buried) },
-  begin: (row, { request, caller }, moment, { buried }) =>
+  begin: (row, { request, caller, route }, moment, { buried }) =>
     buried === undefined
-      ? begin(row, request, caller, moment)
+      ? begin(row, { request, route }, caller, moment)
       : { outcome: beginBuried(buried, request, caller) },
   leave: (row, { unbegun }, moment) => leave(row, moment, unbegun),
   handedOver: handOver,
@@ -129,59 +142,9 @@ const JUDGES: Judges = {
   unread: (row, _, moment) => unread(row, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
+  refund: (row, { to }, moment, { countedAtomic }) => refund(row, to, moment, countedAtomic),
+  status: (row) => ({ outcome: row && statusOf(row) }),
 };
-
-/** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
-export interface FirstUse {
-  readonly binding: string | null;
-  readonly target: string | null;
-  readonly route?: string | undefined;
-  readonly idempotencyKey: string | null;
-  readonly request: FacilitatorRequest;
-  readonly claimant: string | null;
-  readonly identifier?: string | undefined;
-}
-
-/** The row that a first use makes. */
-function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
-  const { binding, target, route = null, idempotencyKey, request, claimant } = first;
-  return {
-    state: "CLAIMED",
-    version: 1,
-    binding,
-    target,
-    route,
-    idempotencyKey,
-    request: storedRequest(request),
-    network: request.paymentPayload.network,
-    payer: payerOf(request.paymentPayload),
-    facilitator: null,
-    handedOverAt: null,
-    lookAgainMs: null,
-    leftBy: null,
-    offered: false,
-    submission: null,
-    settledTransaction: null,
-    heldTransaction: null,
-    attempts: 0,
-    servedTarget: null,
-    bodyHash: null,
-    replays: 0,
-    replayUntilMs: null,
-    ledTo: null,
-    repeats: 0,
-    repeatUntilMs: null,
-    failureCode: null,
-    failureDetail: null,
-    claimedBy: life,
-    holder: life,
-    isLeft: false,
-    claimant,
-    renewals: 0,
-    renewedMs: null,
-    identifier: first.identifier ?? null,
-  };
-}
 
 /** A resource server's claim. */
 function claim(row: Row, terms: ClaimTerms, moment: Moment, named: Row): Step<ClaimOutcome> {
@@ -262,23 +225,23 @@ function spent(row: PaymentRow): ClaimOutcome {
 /** A facilitator's settlement. */
 function begin(
   row: Row,
-  request: FacilitatorRequest,
+  asked: Pick<FirstUse, "request" | "route">,
   caller: string | ClaimHolder | undefined,
   moment: Moment,
 ): Step<BeginOutcome> {
-  if (typeof caller !== "object") return beginUnder(row, request, caller, moment);
+  if (typeof caller !== "object") return beginUnder(row, asked, caller, moment);
   const { claimedUnder } = caller;
   if (row?.idempotencyKey !== claimedUnder) return { outcome: { kind: "taken" } };
-  return beginUnder(row, request, claimedUnder, moment);
+  return beginUnder(row, asked, claimedUnder, moment);
 }
 
 function beginUnder(
   row: Row,
-  request: FacilitatorRequest,
+  { request, route }: Pick<FirstUse, "request" | "route">,
   idempotencyKey: string | undefined,
   moment: Moment,
 ): Step<BeginOutcome> {
-  const mine = { idempotencyKey: idempotencyKey ?? null, request };
+  const mine = { idempotencyKey: idempotencyKey ?? null, request, route };
   const first = { binding: null, target: null, claimant: null, ...mine };
   const granted = { outcome: { kind: "granted" }, note: "asked to settle" } as const;
   if (row === undefined) return { ...granted, next: firstRow(first, moment) };

@@ -33,7 +33,10 @@ export interface PaymentRow {
   /** Null when a facilitator began the payment without a resource server. */
   readonly binding: string | null;
   readonly target: string | null;
-  /** Key of the route that sold it; null as of the binding, and in rows that are older than this member. */
+  /**
+   * Key of the route that sold it; null in rows that are older than this member, and of what a facilitator began, but
+   * for a transfer of ours that pays back: as what that payment was sold.
+   */
   readonly route: string | null;
   readonly idempotencyKey: string | null;
   /** JSON of the {@link FacilitatorRequest} that the first use brought. */
@@ -92,6 +95,12 @@ export interface PaymentRow {
   readonly renewedMs: number | null;
   /** {@link ClaimTerms.identifier} of the first use, as long as no other payment may have it. */
   readonly identifier: string | null;
+  /** Where its refund stands, as `refunds.ts` has it; null: none was asked for. */
+  readonly refundState: string | null;
+  /** JSON of what else is known of the refund. */
+  readonly refund: string | null;
+  /** On whose day its refund counts, milliseconds; null: nothing of it is sent. */
+  readonly refundCountedMs: number | null;
 }
 
 /** Reads a row as a database driver returns it, whose columns bear the names above. */
@@ -131,6 +140,9 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     renewals: integer(columns, "renewals"),
     renewedMs: integerOrNull(columns, "renewedMs"),
     identifier: textOrNull(columns, "identifier"),
+    refundState: textOrNull(columns, "refundState"),
+    refund: textOrNull(columns, "refund"),
+    refundCountedMs: integerOrNull(columns, "refundCountedMs"),
   };
 }
 

@@ -5,7 +5,9 @@
  *     held ------------- deliver -- SETTLED: paid in that transaction, to be delivered like any other
  *       |        \------ refund --- FAILED: the seller has paid it back, nothing is owed
  *     SETTLED -- refund -- FAILED
- *       \------- deliver, where the attempts are used up -- SETTLED with new ones
+ *       |------- deliver, where the attempts are used up -- SETTLED with new ones
+ *       \------- goods, where it was tried -- DELIVERED: what the backend answered is what was sold
+ *     DELIVERED - refund, sent by us -- DELIVERED
  *
  * Each is judged on the row as it is when it is written: a delivery that has begun is neither paid back nor
  * begun anew.
@@ -19,6 +21,7 @@ import {
 import { after, conflict, type Step } from "./machine-step.ts";
 import { isHeld, isOpen, isRefunded } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
+import { askedRefund, isRefunding } from "./refunds.ts";
 
 type Row = PaymentRow | undefined;
 
@@ -36,13 +39,15 @@ export function hold(row: Row, transaction: string): Step<void> {
   return { outcome: undefined, next, note: `held: paid in ${transaction}, which is not ours` };
 }
 
-export function resolve(row: Row, { verb, note }: Resolution): Step<Resolved> {
+export function resolve(row: Row, { verb, note, isSent }: Resolution): Step<Resolved> {
   if (row === undefined) return refused("there is no such payment");
   switch (verb) {
     case "deliver":
       return deliver(row, note);
+    case "goods":
+      return takeForGoods(row, note);
     case "refund":
-      return refund(row, note);
+      return isSent === true ? askForRefund(row, note) : refund(row, note);
     case "note":
       return done(after(row), note);
   }
@@ -66,27 +71,71 @@ function deliver(row: PaymentRow, note: string): Step<Resolved> {
   return done({ ...after(row), attempts: 0 }, told("attempts are given again", note));
 }
 
-function refund(row: PaymentRow, note: string): Step<Resolved> {
-  const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
-  if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
-  const next: PaymentRow = {
-    ...after(row),
-    state: "FAILED",
-    settledTransaction: null,
-    heldTransaction: transaction,
-    isLeft: false,
-    failureCode: "invalid_transaction_state",
-    failureDetail: REFUNDED,
-    identifier: null,
-  };
-  return done(next, told("paid back", note));
+/** An answer that its route does not call goods: a 404 that says all there is to say. */
+function takeForGoods(row: PaymentRow, note: string): Step<Resolved> {
+  if (row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
+  if (row.binding === null) return refused("another resource server sold it");
+  if (row.attempts === 0) return refused("its backend was not asked for it");
+  const servedTarget = row.servedTarget ?? row.target;
+  const goods = { state: "DELIVERED", servedTarget, isLeft: false, repeats: 0 } as const;
+  return done({ ...after(row), ...goods }, told("its answer was the goods", note));
 }
 
+/** By other means; also where we have tried to send it, and no transfer of ours can be moved any more. */
+function refund(row: PaymentRow, note: string): Step<Resolved> {
+  if (row.refundState === "FAILED") {
+    const transaction = row.heldTransaction ?? row.settledTransaction;
+    const byHand = { refundState: null, refund: null, settledTransaction: null };
+    const paid = { ...after(row), ...byHand, heldTransaction: transaction };
+    return done({ ...paid, ...REFUNDED, ...NOT_KEPT }, told("paid back", note));
+  }
+  if (isRefunding(row)) return refused(`it is ${describe(row)}`);
+  const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
+  if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
+  return done(paidBack(row, transaction), told("paid back", note));
+}
+
+/** Nothing is delivered for it from here on; what was delivered stays so. */
+function askForRefund(row: PaymentRow, note: string): Step<Resolved> {
+  if (row.binding === null) return refused("another resource server sold it");
+  if (isRefunding(row)) return refused(`it is ${describe(row)}`);
+  const said = told("to be refunded", note);
+  if (row.refundState === "FAILED" || row.state === "DELIVERED") {
+    return done({ ...after(row), ...askedRefund(row) }, said);
+  }
+  const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
+  if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
+  return done({ ...paidBack(row, transaction), ...askedRefund(row) }, said);
+}
+
+/** Nothing is delivered for it any more. */
+export function paidBack(row: PaymentRow, transaction: string | null): PaymentRow {
+  const over = { settledTransaction: null, heldTransaction: transaction, isLeft: false };
+  return { ...after(row), ...over, ...REFUNDED };
+}
+
+/** A refunded payment has none of what a delivered one has. */
+const NOT_KEPT = {
+  isLeft: false,
+  bodyHash: null,
+  replays: 0,
+  replayUntilMs: null,
+  repeats: 0,
+  repeatUntilMs: null,
+} as const;
+
 /** What the buyer is told. */
-const REFUNDED = "this payment was refunded by the seller; sign a new one";
+const REFUNDED = {
+  state: "FAILED",
+  failureCode: "invalid_transaction_state",
+  failureDetail: "this payment was refunded by the seller; sign a new one",
+  identifier: null,
+} as const;
 
 function describe(row: PaymentRow): string {
-  if (isRefunded(row)) return "paid back already";
+  if (row.refundState === "ASKED" || row.refundState === "SENDING") return "being refunded";
+  if (row.refundState === "FAILED") return "to be refunded, which has failed";
+  if (row.refundState === "REFUNDED" || isRefunded(row)) return "paid back already";
   return DESCRIBED[row.state];
 }
 

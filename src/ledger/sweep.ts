@@ -56,6 +56,8 @@ export interface Sweeping {
 export interface Candidate {
   readonly state: PaymentState;
   readonly isForOthers: boolean;
+  /** Null: nobody has asked for a refund. */
+  readonly refundState: string | null;
   readonly updatedMs: number;
   /** Of the submission that carries it; null: none. */
   readonly submissionState: SubmissionState | null;
@@ -67,8 +69,10 @@ export interface Candidate {
 export type Fate = "kept" | "buried" | "dropped";
 
 export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): Fate {
-  const { state, isForOthers, updatedMs, submissionState } = candidate;
+  const { state, isForOthers, refundState, updatedMs, submissionState } = candidate;
   if (updatedMs >= beforeMs) return "kept";
+  // It is to be sent, or the operator has to decide. One that was sent counts on no day by then: nothing goes within one.
+  if (refundState !== null && refundState !== "REFUNDED") return "kept";
   // Its bytes may be sent again, and what they did is not final.
   if (submissionState !== null && submissionState !== "CLOSED") return "kept";
   if (state === "DELIVERED" || (state === "SETTLED" && isForOthers)) return "buried";

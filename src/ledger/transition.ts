@@ -5,6 +5,7 @@
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
+import type { RefundOutcome, RefundStep, RefundSummary } from "./refund-steps.ts";
 
 export const PAYMENT_STATES = [
   "CLAIMED",
@@ -165,6 +166,8 @@ export interface BrokenDelivery {
    * could not take whole) do not count, all together. Default: none, this one counts.
    */
   readonly uncounted?: number;
+  /** Where it was the last attempt, its payment is to be paid back. */
+  readonly isRefundedLast?: boolean;
   /**
    * From which target of the payment's own path the backend has led the buyer to `METHOD target`: the payment is for
    * both, and whoever comes back to the first when it is delivered is led on again.
@@ -241,7 +244,9 @@ export type BeginOutcome =
 
 /** What an operator decides. */
 export interface Resolution {
-  readonly verb: "deliver" | "refund" | "note";
+  readonly verb: "deliver" | "goods" | "refund" | "note";
+  /** With `refund`: the money is sent by us. Default: the operator has sent it by other means. */
+  readonly isSent?: boolean;
   /** For the payment's history; may be "" but for a note. */
   readonly note: string;
   /** Who decided, for the history. */
@@ -271,6 +276,8 @@ interface Given {
   begin: {
     readonly request: FacilitatorRequest;
     readonly caller: string | ClaimHolder | undefined;
+    /** Of a transfer of ours that pays back: as what the payment was sold that it is for. */
+    readonly route?: string;
   };
   /**
    * The request that holds the payment is over, or its client has gone: from here on it is owed. Fine where this life
@@ -343,6 +350,10 @@ interface Given {
   lookedAgain: { readonly nextMs: number | null };
   /** Carries out what the operator decided; see `resolution.ts`. */
   resolve: { readonly resolution: Resolution };
+  /** What becomes of the refund of a payment; see `refunds.ts`. */
+  refund: { readonly to: RefundStep };
+  /** What its buyer may be told. Changes nothing. */
+  status: object;
 }
 
 export type TransitionKind = keyof Given;
@@ -352,6 +363,22 @@ export type TransitionKind = keyof Given;
  * is not offered any more, or another life has it.
  */
 export type TakeOutcome = "taken" | "ours" | "gone";
+
+/** Where a payment stands, for its buyer. */
+export interface PaymentStatus {
+  readonly state: PaymentState;
+  /** It is in a transaction that is not ours, and waits for the seller. */
+  readonly isHeld: boolean;
+  readonly network: string;
+  readonly asset: string;
+  /** Decimal digits, atomic units: what was signed. */
+  readonly amount: string;
+  /** That has paid it; null: it is not paid. */
+  readonly transaction: string | null;
+  /** Paid back by the seller by other means. */
+  readonly isPaidBack: boolean;
+  readonly refund: RefundSummary | null;
+}
 
 /** What comes of it; nothing of those that are not named. */
 interface Outcomes {
@@ -370,6 +397,9 @@ interface Outcomes {
   /** Whether it may be fetched. */
   repeat: boolean;
   resolve: Resolved;
+  refund: RefundOutcome;
+  /** Undefined: there is no such payment, or no more. */
+  status: PaymentStatus | undefined;
 }
 
 export type TransitionOf<Kind extends TransitionKind> = {

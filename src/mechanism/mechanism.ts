@@ -343,12 +343,37 @@ export interface PurseBalance {
   readonly askedMs: number;
 }
 
+/** What is to be paid back to whom. */
+export interface TransferBack {
+  readonly asset: string;
+  readonly to: string;
+  readonly amountAtomic: bigint;
+  /** Key of the payment that it pays back, and how often that was tried: the same two have the same nonce where there are nonces. */
+  readonly payment: string;
+  readonly attempt: number;
+  /** As of the payment. */
+  readonly resource: string;
+}
+
+/** A key that pays back. What it signs is settled as every payment is, and by our accounts that pay network fees. */
+export interface Refunder {
+  readonly address: string;
+  /** How long what it signs counts at least, milliseconds: a refusal before that is about the transfer itself. */
+  readonly validMs: number;
+  /** Signs a payment of its own. @throws {ChainError} when the chain cannot be asked */
+  transfer(back: TransferBack, signal: AbortSignal): Promise<FacilitatorRequest>;
+  /** What it has of a token, atomic units. @throws {ChainError} */
+  balance(asset: string, signal: AbortSignal): Promise<bigint>;
+}
+
 /** What can be done about a transaction that is signed already: all of it needs no key. */
 export interface Follower<Authorization = unknown> extends Pick<
   Observer<Authorization>,
   "network" | "parse"
 > {
   readonly rules: AccountRules;
+  /** Not there where nothing is paid back. */
+  readonly refunder?: Refunder | undefined;
 
   /**
    * Sends signed bytes to every endpoint. Returns when one took them or already had them, throws when none

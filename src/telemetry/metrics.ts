@@ -69,12 +69,23 @@ export interface SpentGas {
   readonly price: bigint | null;
 }
 
+/** A key for refunds, and what it has of a token. */
+export interface RefundReading extends Pick<WalletReading, "address" | "decimals"> {
+  readonly network: string;
+  /** Symbol. */
+  readonly asset: string;
+  /** Of the token, atomic units. */
+  readonly balanceAtomic: bigint;
+}
+
 /** How many payments wait, and for what. */
 export interface PaymentsWaiting {
   readonly unresolved: number;
   readonly held: number;
   readonly undelivered: number;
   readonly offered: number;
+  readonly refunding: number;
+  readonly unrefunded: number;
 }
 
 type Reading = (counter: Counter) => void;
@@ -178,6 +189,19 @@ export class Metrics {
   readonly #paymentsUndelivered = this.#gauge(
     "coinslot_payments_undelivered",
     "Payments settled for a resource and not delivered, in the whole store",
+  );
+  readonly #refundsOpen = this.#gauge(
+    "coinslot_refunds_open",
+    "Refunds that are under way, in the whole store",
+  );
+  readonly #refundsFailed = this.#gauge(
+    "coinslot_refunds_failed",
+    "Refunds that have failed or are over what may be paid back on a day, which wait for the operator, in the whole store",
+  );
+  readonly #refundBalance = this.#gauge(
+    "coinslot_refund_balance",
+    "What the key for refunds has of a token, in whole tokens",
+    ["network", "address", "asset"],
   );
   readonly #paymentsOffered = this.#gauge(
     "coinslot_payments_offered",
@@ -387,11 +411,22 @@ export class Metrics {
     this.gasSpent(network, { fee: 0n, priority: 0n, price });
   }
 
-  counts({ unresolved, held, undelivered, offered }: PaymentsWaiting): void {
+  counts(waiting: PaymentsWaiting): void {
+    const { unresolved, held, undelivered, offered, refunding, unrefunded } = waiting;
+    this.#refundsOpen.set(refunding);
+    this.#refundsFailed.set(unrefunded);
     this.#paymentsUnresolved.set(unresolved);
     this.#paymentsHeld.set(held);
     this.#paymentsUndelivered.set(undelivered);
     this.#paymentsOffered.set(offered);
+  }
+
+  /** What a key for refunds has of a token. */
+  refundBalance({ network, address, asset, balanceAtomic, decimals }: RefundReading): void {
+    this.#refundBalance.set(
+      { network, address, asset },
+      Number(formatAmount(balanceAtomic, decimals)),
+    );
   }
 
   wallet(network: string, wallet: WalletReading): void {

@@ -12,6 +12,7 @@ import type {
   ClaimOutcome,
   OutcomeOf,
   PayerProof,
+  PaymentStatus,
   StoredResponse,
   TransitionOf,
 } from "../ledger/ledger.ts";
@@ -33,6 +34,7 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
+  status: readStatus,
   collected: () => undefined,
   unread: () => undefined,
 };
@@ -193,6 +195,14 @@ export function readSettled(value: unknown): Settled {
   }
   if (fields["unbegun"] !== undefined) text(fields["unbegun"]);
   return value as Settled;
+}
+
+function readStatus(value: unknown): PaymentStatus | undefined {
+  if (value === undefined) return undefined;
+  const { state, network, asset, amount, refund } = record(value);
+  for (const each of [state, network, asset, amount]) text(each);
+  if (refund !== null) text(record(refund)["state"]);
+  return value as PaymentStatus;
 }
 
 function readFlag(value: unknown): boolean {

@@ -67,7 +67,8 @@ export class WorkerSession {
           const { life, payments } = this.#options;
           const outcome = await payments.step(key as PaymentKey, readTransition(transition));
           // A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else.
-          const isGranted = typeof outcome === "object" && outcome.kind === "granted";
+          const isClaim = typeof outcome === "object" && "kind" in outcome;
+          const isGranted = isClaim && outcome.kind === "granted";
           if (signal.aborted && isGranted) await life.step(key as PaymentKey, { kind: "released" });
           return outcome;
         }),

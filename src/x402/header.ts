@@ -4,6 +4,7 @@
  */
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import { parsePaymentPayload, type Envelope } from "./schema.ts";
+import { PAYMENT_STATUS } from "./payment-status.ts";
 import { settlementV2 } from "./version-2.ts";
 import {
   X402_VERSION,
@@ -64,8 +65,12 @@ export function encodePaymentHeader(payment: PaymentPayload): string {
 export function encodeSettlementHeader(
   response: SettleResponse,
   version: X402Version = X402_VERSION,
+  status?: string,
 ): string {
-  return encodeHeaderJson(version === X402_VERSION ? response : settlementV2(response));
+  if (version === X402_VERSION) return encodeHeaderJson(response);
+  const told = settlementV2(response);
+  if (status === undefined) return encodeHeaderJson(told);
+  return encodeHeaderJson({ ...told, extensions: { [PAYMENT_STATUS]: { info: { url: status } } } });
 }
 
 /**

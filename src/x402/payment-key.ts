@@ -24,6 +24,11 @@ declare const key: unique symbol;
  */
 export type PaymentKey = string & { readonly [key]: true };
 
+/** The network of a payment. */
+export function networkOfKey(key: PaymentKey): string {
+  return key.slice(0, key.indexOf("/"));
+}
+
 /** Tells the payload kinds of parsed payments apart; an opaque payload may imitate either. */
 export function isEvmPayload(payload: PaymentPayload["payload"]): payload is EvmPayload {
   return "authorization" in payload && "signature" in payload;

@@ -39,6 +39,7 @@ export function faultyLedger(
     recall: call("recall"),
     hasSigned: call("hasSigned"),
     resolveAsked: call("resolveAsked"),
+    refunds: call("refunds"),
     handedOvers: call("handedOvers"),
     doubted: call("doubted"),
     outcome: call("outcome"),

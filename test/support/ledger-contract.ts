@@ -19,6 +19,7 @@ import { describeIdentifiers } from "../unit/ledger/contract-identifiers.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
+import { describeRefunds } from "../unit/ledger/contract-refunds.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
 import { describeSignIns } from "../unit/ledger/contract-sign-ins.ts";
@@ -71,6 +72,7 @@ export function ledgerContract(
     describe("submissions", () => describeSubmissions(open));
     describe("purses", () => describePurses(open));
     describe("held payments", () => describeHeld(open));
+    describe("refunds", () => describeRefunds(open));
     describe("offers", () => describeOffers(open));
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));

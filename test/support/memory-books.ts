@@ -1,9 +1,9 @@
 /** The books of a memory ledger. */
 import {
+  bearerOf,
   entriesOf,
   gasOf,
   isMovedBy,
-  routeOf,
   spanOf,
   timesOf,
   Totals,
@@ -25,6 +25,7 @@ import type {
 } from "../../src/ledger/books.ts";
 import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { refundSummary } from "../../src/ledger/refunds.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import type { KeptPayment, KeptSubmission, MemoryStore } from "./memory-store.ts";
@@ -68,6 +69,8 @@ export class MemoryBooks implements Books {
       held: rows.filter(isHeld).length,
       undelivered: rows.filter(isUndelivered).length,
       offered: rows.filter(({ state, offered }) => state === "CLAIMED" && offered).length,
+      refunding: rows.filter(isRefundOpen).length,
+      unrefunded: rows.filter(({ refundState }) => refundState === "FAILED").length,
     };
   }
 
@@ -82,7 +85,7 @@ export class MemoryBooks implements Books {
           row.state === "DELIVERED" ||
           row.state === "FAILED" ||
           (row.state === "SETTLED" && row.binding === null);
-        return isEnded && claimedMs < beforeMs && updatedMs < beforeMs;
+        return isEnded && !isRefundOpen(row) && claimedMs < beforeMs && updatedMs < beforeMs;
       })
       .map(([key, { claimedMs }]) => ({ key, claimedMs }))
       .toSorted(inOrder)
@@ -117,7 +120,7 @@ export class MemoryBooks implements Books {
       totals.add(
         gasOf(
           submission,
-          carried.map(({ row }) => routeOf(row)),
+          carried.map(({ row }) => bearerOf(row)),
         ),
       );
     }
@@ -171,7 +174,8 @@ export function entriesOfKept({ row, events }: KeptPayment): readonly Entry[] {
   const { asset, payTo } = request.paymentRequirements;
   const { state, binding, route, network } = row;
   const told = { state, binding, route, network, asset, amount: amountOf(request), payTo };
-  return entriesOf({ ...told, ...timesOf(state, events) });
+  const refunded = { payer: row.payer, isRefundSent: row.refundState !== null };
+  return entriesOf({ ...told, ...refunded, ...timesOf(state, events) });
 }
 
 export function isCarriedBy(submission: KeptSubmission, row: PaymentRow): boolean {
@@ -181,6 +185,10 @@ export function isCarriedBy(submission: KeptSubmission, row: PaymentRow): boolea
 
 function isUndelivered({ state, binding }: PaymentRow): boolean {
   return state === "SETTLED" && binding !== null;
+}
+
+function isRefundOpen({ refundState }: PaymentRow): boolean {
+  return refundState === "ASKED" || refundState === "SENDING";
 }
 
 function matches([, { row, claimedMs }]: Line, filter: PaymentFilter): boolean {
@@ -211,6 +219,7 @@ function summarize([key, { row, claimedMs, updatedMs }]: Line): PaymentSummary {
     facilitator: row.facilitator,
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
+    refund: refundSummary(row),
     attempts: row.attempts,
     ...waitingOf(row),
     failureCode: row.failureCode,

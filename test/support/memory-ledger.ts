@@ -36,6 +36,7 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
+import { openRefundOf, type OpenRefund } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedSettlement, type Tombstone } from "../../src/ledger/tombstone.ts";
@@ -88,7 +89,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const buried = isFirstUse(transition.kind) ? this.#tombstone(key) : undefined;
     const life = actorOf(transition, this.#life);
     const named = this.#named(machine.identifierOf(transition));
-    const known = { buried, named };
+    const isCounted = machine.isCounted(transition);
+    const countedAtomic = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
+    const known = { buried, named, countedAtomic };
     return this.#take(key, (row, moment) => machine.apply(row, transition, moment, known), life);
   }
 
@@ -232,6 +235,15 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async resolveAsked(): Promise<number> {
     return 0;
+  }
+
+  async refunds(limit: number): Promise<readonly OpenRefund[]> {
+    this.#requireOpen();
+    return [...this.#store.payments]
+      .toSorted(byChange)
+      .filter(([, { row }]) => row.refundState === "ASKED" || row.refundState === "SENDING")
+      .slice(0, limit)
+      .map(([key, { row }]) => openRefundOf(row, key));
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {

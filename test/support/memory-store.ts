@@ -39,6 +39,7 @@ import {
 import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
 import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
+import { dayStart } from "../../src/ledger/refunds.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -224,6 +225,18 @@ export class MemoryStore {
     return "first";
   }
 
+  /** What other refunds of that one's network and token count on this day, atomic units. */
+  refundedToday(key: PaymentKey, nowMs: number): bigint {
+    const asked = this.payments.get(key);
+    let sum = 0n;
+    for (const [other, { row }] of asked === undefined ? [] : this.payments) {
+      const isCounted = (row.refundCountedMs ?? -1) >= dayStart(nowMs);
+      if (other === key || !isCounted || unitOf(row) !== unitOf(asked?.row ?? row)) continue;
+      sum += BigInt(amountOf(requestOf(row)));
+    }
+    return sum;
+  }
+
   noteUsedElsewhere(payment: UsedElsewhere): void {
     const known = [...this.usedElsewhere.values()];
     const ofPayer = known.filter(({ payer }) => payer === payment.payer).length;
@@ -242,6 +255,10 @@ export class MemoryStore {
     }
     return { ...submission, payments };
   }
+}
+
+function unitOf(row: PaymentRow): string {
+  return `${row.network} ${requestOf(row).paymentRequirements.asset.toLowerCase()}`;
 }
 
 /** Those who wait for something that has a name. */

@@ -1,5 +1,5 @@
 /** How what is over leaves a memory ledger: all at once, by the rules that the real ones keep. */
-import { gasOf, routeOf, shareOf } from "../../src/ledger/accounts.ts";
+import { bearerOf, gasOf, shareOf } from "../../src/ledger/accounts.ts";
 import { requestOf } from "../../src/ledger/payment-row.ts";
 import { fateOf, type SweepStep, type Swept } from "../../src/ledger/sweep.ts";
 import { digestOf } from "../../src/ledger/tombstone.ts";
@@ -20,6 +20,7 @@ export async function sweepMemory(
     const candidate = {
       state: row.state,
       isForOthers: row.binding === null,
+      refundState: row.refundState,
       updatedMs,
       submissionState: store.submissions.get(row.submission ?? "")?.state ?? null,
       request: () => requestOf(row),
@@ -66,7 +67,7 @@ function closePayment(store: MemoryStore, kept: KeptPayment): void {
   store.closed.push(...entriesOfKept(kept));
   const submission = store.submissions.get(row.submission ?? "");
   if (submission === undefined || !isCarriedBy(submission, row)) return;
-  const shared = shareOf(submission, routeOf(row));
+  const shared = shareOf(submission, bearerOf(row));
   if (shared === undefined) return;
   store.closed.push(shared.entry);
   store.submissions.set(submission.id, { ...submission, cost: shared.left });

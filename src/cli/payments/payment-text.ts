@@ -31,11 +31,20 @@ const COLUMNS = [
   "claimedAt",
   "updatedAt",
   "heldTransaction",
-] as const satisfies readonly (keyof PaymentView)[];
+] as const satisfies readonly Exclude<keyof PaymentView, "refund">[];
+/** What of a refund is in the CSV form, behind these. */
+const REFUND_COLUMNS = ["refundState", "refundTransaction", "refundDetail"] as const;
 
 /** Widest that what was bought is shown in the table, characters. */
 const MAX_BINDING = 32;
+const WORDS: Readonly<Record<string, string>> = {
+  ASKED: "REFUNDING",
+  SENDING: "REFUNDING",
+  REFUNDED: "REFUNDED",
+};
 const STATE_COLORS: Readonly<Record<string, number>> = {
+  REFUNDING: 33,
+  "REFUND FAILED": 31,
   SIGNED: 33,
   HELD: 31,
   SETTLED: 33,
@@ -59,7 +68,11 @@ export function toJson(value: unknown): string {
 
 /** RFC 4180: a line of names first, CRLF at the ends. */
 export function toCsv(payments: readonly PaymentView[]): string {
-  return toCsvLines([COLUMNS, ...payments.map((payment) => COLUMNS.map((name) => payment[name]))]);
+  const lines = payments.map((payment) => {
+    const { state = null, transaction = null, detail = null } = payment.refund ?? {};
+    return [...COLUMNS.map((name) => payment[name]), state, transaction, detail];
+  });
+  return toCsvLines([[...COLUMNS, ...REFUND_COLUMNS], ...lines]);
 }
 
 /** RFC 4180. */
@@ -142,6 +155,7 @@ export function toPage(payment: PaymentDetailView, color: boolean): string {
     ["transaction", payment.transaction],
     [payment.state === "FAILED" ? "was paid in" : "held", payment.heldTransaction],
     ["explorer", explorerOf(payment)],
+    ["refund", refundOf(payment)],
     ["attempts", String(payment.attempts)],
     [
       "failure",
@@ -200,13 +214,23 @@ function explorerOf({ network, transaction, heldTransaction }: PaymentView): str
   return known === undefined || shown === null ? null : explorerLink(known, shown);
 }
 
+function refundOf({ network, refund }: PaymentView): string | null {
+  if (refund === null) return null;
+  const { state, transaction, detail } = refund;
+  const known = findNetwork(network);
+  const link = known && transaction !== null ? explorerLink(known, transaction) : null;
+  return [state, transaction, link, detail].filter((part) => part !== null).join("  ");
+}
+
 /** On Solana the nonce is a mere count of ours. */
 function accountOf({ account, accountNonce }: Submission, network: string): string {
   return findNetwork(network)?.kind === "solana" ? account : `${account}, nonce ${accountNonce}`;
 }
 
-/** A payment that is held is SIGNED to scripts. */
-function stateOf({ state, heldTransaction }: PaymentView): string {
+/** A payment that is held is SIGNED to scripts, and one that is refunded as it was before. */
+function stateOf({ state, heldTransaction, refund }: PaymentView): string {
+  if (refund !== null)
+    return refund.state === "FAILED" ? "REFUND FAILED" : (WORDS[refund.state] ?? state);
   return state === "SIGNED" && heldTransaction !== null ? "HELD" : state;
 }
 

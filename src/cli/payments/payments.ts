@@ -35,7 +35,10 @@ export interface PaymentsOptions {
   /** The whole key of one payment, and what is to become of it. */
   readonly resolve?: string;
   readonly deliver?: boolean;
+  readonly goods?: boolean;
   readonly refund?: boolean;
+  /** With `refund`: the operator has sent it. */
+  readonly byHand?: boolean;
   readonly note?: string;
   /** Payments that were used before they were presented here. */
   readonly usedElsewhere?: boolean;
@@ -86,19 +89,21 @@ function told(cause: unknown): number {
 async function resolve(
   config: Config,
   key: string,
-  { deliver, refund, note = "", json }: PaymentsOptions,
+  { deliver, goods, refund, byHand, note = "", json }: PaymentsOptions,
 ): Promise<number> {
-  const verb = deliver ? "deliver" : refund ? "refund" : "note";
+  const verb = deliver ? "deliver" : goods ? "goods" : refund ? "refund" : "note";
   try {
     const { resolved, payment } = await resolvePayment(config, key, {
       verb,
       note: note.slice(0, MAX_NOTE),
       by: operatorName(),
+      isByHand: byHand === true,
     });
     const view = payment && viewOf(payment, new Tokens(config));
     if (json) process.stdout.write(toJson({ resolved, payment: view ?? null }));
     else if (resolved.kind === "refused")
       process.stderr.write(`not resolved: ${resolved.reason}\n`);
+    else if (verb === "refund" && payment?.refund != null) process.stdout.write(TO_BE_SENT);
     else process.stdout.write(`${DONE[verb]}\n`);
     return resolved.kind === "done" ? 0 : 1;
   } catch (cause) {
@@ -106,7 +111,12 @@ async function resolve(
   }
 }
 
+const TO_BE_SENT =
+  "to be refunded: a running gateway sends it within seconds, once, and `--show` tells its transaction; nothing is " +
+  "delivered for it any more\n";
+
 const DONE = {
+  goods: "delivered: what the backend answered was what is sold",
   deliver: "to be delivered: the buyer has to send the same payment again",
   refund:
     "marked as paid back: nothing is delivered for it, and the buyer is told to sign a new payment",

@@ -48,7 +48,7 @@ const SIGNER_FORM: Form = {
   anyOf: [matching(SIGNER, REFERENCE_FORM, "env:BASE_KEY", "file:/run/secrets/key"), HEX_NUMBER],
 };
 
-const signer = z.union(
+export const signer = z.union(
   [
     z.string(REFERENCE_FORM),
     reader(z.array(z.unknown()), (list): Result<never, Fault> =>
@@ -57,6 +57,8 @@ const signer = z.union(
   ],
   REFERENCE_FORM,
 );
+/** One, for editors. */
+export const oneSigner = signer.register(z.globalRegistry, { form: SIGNER_FORM });
 /** A list of references to keys. */
 export const signers = reader(z.array(z.unknown(), "must be a list"), (list) =>
   isKeyFile(list) ? err(literalKey("must")) : ok(list),
@@ -140,28 +142,14 @@ export function readSigners(
   list: Path,
   context: Context,
 ): readonly Signer[] {
-  const { problems } = context;
   const signers: Signer[] = [];
   for (const [index, reference] of references.entries()) {
     const path = [...list, index];
-    const found = findKey(reference, context);
-    if (!found.ok) {
-      if (!context.forgives(found.error)) problems.error(path, found.error);
-      continue;
-    }
-    const { source, file } = found.value;
-    if (file !== undefined) context.warnOfReaders(path, file);
-    if (source === "literal") {
-      problems.add(testnet ? "warning" : "error", path, literalKey(testnet ? "should" : "must"));
-    }
-    const key = readKey(found.value, kind);
-    if (!key.ok) {
-      problems.error(path, key.error);
-      continue;
-    }
-    if (signers.some((each) => each.key.reveal() === key.value)) {
+    const signer = readSigner({ kind, testnet }, reference, path, context);
+    if (signer === undefined) continue;
+    if (signers.some((each) => each.key.reveal() === signer.key.reveal())) {
       // Two signers with one key would take each other's account nonces, or send the same bytes twice.
-      problems.error(
+      context.problems.error(
         path,
         fault(
           "duplicate-entry",
@@ -170,7 +158,31 @@ export function readSigners(
         ),
       );
     }
-    signers.push({ source, key: new Secret(key.value) });
+    signers.push(signer);
   }
   return signers;
+}
+
+/** The key that a reference at that path leads to; undefined where it leads to none, which is told. */
+export function readSigner(
+  { kind, testnet }: Pick<Network, "kind" | "testnet">,
+  reference: string,
+  path: Path,
+  context: Context,
+): Signer | undefined {
+  const { problems } = context;
+  const found = findKey(reference, context);
+  if (!found.ok) {
+    if (!context.forgives(found.error)) problems.error(path, found.error);
+    return undefined;
+  }
+  const { source, file } = found.value;
+  if (file !== undefined) context.warnOfReaders(path, file);
+  if (source === "literal") {
+    problems.add(testnet ? "warning" : "error", path, literalKey(testnet ? "should" : "must"));
+  }
+  const key = readKey(found.value, kind);
+  if (key.ok) return { source, key: new Secret(key.value) };
+  problems.error(path, key.error);
+  return undefined;
 }

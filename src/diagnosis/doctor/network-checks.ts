@@ -25,7 +25,7 @@ export function networkChecks(config: Config, at: Surroundings): readonly Check[
       if (first === undefined) return findings;
       // Those that do not serve the network were told of; what follows is about the chain.
       const facilitator = { ...config.facilitator, embedded: [{ ...settings, rpc }] };
-      const [mechanism] = await createMechanisms({ facilitator }, at);
+      const [mechanism] = await createMechanisms({ ...config, facilitator }, at);
       if (mechanism === undefined) return findings;
       try {
         const looked = await lookAt({ config, settings, mechanism, at }, first, signal);

@@ -1,14 +1,15 @@
 /** The accounts of the PostgreSQL ledger, and what a sweep closes of them. */
 import {
+  bearerOf,
   entriesOf,
   gasOf,
   isMovedBy,
   readEntry,
   readPaid,
-  routeOf,
   shareOf,
   spanOf,
   Totals,
+  type Bearer,
   type Days,
   type Entry,
   type PaidPayment,
@@ -24,7 +25,7 @@ const PAGE = 1_000;
 /** Times as {@link PaidPayment} has them, by what the payment's history tells. */
 const PAID = `p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.state AS "state", p.binding AS "binding",
   p.route AS "route", p.network AS "network", p.asset AS "asset", p.amount_atomic AS "amount",
-  p.pay_to AS "payTo", p.submission AS "submission",
+  p.pay_to AS "payTo", p.payer AS "payer", p.refund_state AS "refundState", p.submission AS "submission",
   coalesce(p.settled_transaction, p.held_transaction) AS "transaction", p.request AS "request",
   coalesce((SELECT min(e.at_ms) FROM coinslot.payment_events AS e WHERE e.payment_key = p.payment_key
     AND (e.state IN ('SETTLED', 'DELIVERING', 'DELIVERED') OR e.note LIKE 'held: %')), p.updated_ms) AS "paidMs",
@@ -55,7 +56,7 @@ const SUBMISSIONS: Statement = {
   name: "costly_submissions",
   text: `SELECT ${SUBMISSION}, ARRAY(
            SELECT json_build_array(coalesce(p.settled_transaction, p.held_transaction),
-             coalesce(p.route, p.binding, ''))::text
+             p.route, p.binding)::text
            FROM coinslot.payments AS p WHERE p.submission = s.id AND ${IS_PAID} ORDER BY p.id) AS "carried"
          FROM coinslot.submissions AS s
          WHERE s.id > $1 AND s.cost IS NOT NULL AND s.signed_ms >= $2 AND s.signed_ms < $3
@@ -97,7 +98,7 @@ export async function readAccounts(session: Session, days: Days): Promise<readon
   for await (const rows of costlyPages(session, days)) {
     for (const columns of rows) {
       const submission = readSubmissionRow(columns);
-      totals.add(gasOf(submission, routesIn(columns, submission)));
+      totals.add(gasOf(submission, bearersIn(columns, submission)));
     }
   }
   return totals.list();
@@ -150,11 +151,11 @@ async function* costlyPages(
   }
 }
 
-function routesIn({ carried }: PostgresColumns, submission: SubmissionRow): readonly string[] {
+function bearersIn({ carried }: PostgresColumns, submission: SubmissionRow): readonly Bearer[] {
   const pairs = Array.isArray(carried) ? carried.map((each) => JSON.parse(String(each))) : [];
   return pairs
     .filter(([transaction]) => isMovedBy(submission, transaction))
-    .map(([, route]) => String(route));
+    .map(([, route, binding]) => bearerOf({ route, binding }));
 }
 
 function paidIn(columns: PostgresColumns): PaidPayment {
@@ -181,7 +182,7 @@ export async function closePayment(session: Session, columns: PostgresColumns): 
   if (found === undefined) return;
   const submission = readSubmissionRow(found);
   if (!isMovedBy(submission, columns.transaction)) return;
-  const shared = shareOf(submission, routeOf(columns));
+  const shared = shareOf(submission, bearerOf(columns));
   if (shared === undefined) return;
   await close(session, [shared.entry]);
   await session.query(SHARE, [submission.id, JSON.stringify(shared.left)]);

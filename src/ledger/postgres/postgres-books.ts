@@ -65,7 +65,9 @@ const COUNTS: Statement = {
        WHERE state = 'SIGNED' AND held_transaction IS NOT NULL) AS "held",
       (SELECT count(*) FROM coinslot.payments
        WHERE state = 'SETTLED' AND binding IS NOT NULL) AS "undelivered",
-      (SELECT count(*) FROM coinslot.payments WHERE offered) AS "offered"`,
+      (SELECT count(*) FROM coinslot.payments WHERE offered) AS "offered",
+      (SELECT count(*) FROM coinslot.payments WHERE refund_state IN ('ASKED', 'SENDING')) AS "refunding",
+      (SELECT count(*) FROM coinslot.payments WHERE refund_state = 'FAILED') AS "unrefunded"`,
 };
 
 const BURIED: Statement = {
@@ -79,6 +81,7 @@ const ENDED: Statement = {
   text: `
     SELECT p.payment_key AS "key" FROM coinslot.payments AS p
     WHERE (p.created_ms, p.payment_key COLLATE "C") > ($1, $2) AND p.created_ms < $3 AND p.updated_ms < $3
+      AND coalesce(p.refund_state, '') NOT IN ('ASKED', 'SENDING')
       AND (p.state IN ('DELIVERED', 'FAILED') OR (p.state = 'SETTLED' AND p.binding IS NULL))
     ORDER BY p.created_ms, p.payment_key COLLATE "C" LIMIT $4`,
 };
@@ -139,12 +142,14 @@ export class PostgresBooks implements Books {
 
   async counts(): Promise<PaymentCounts> {
     const [counted] = await this.#database.query(COUNTS, []);
-    const { unresolved, held, undelivered, offered } = counted ?? {};
+    const { unresolved, held, undelivered, offered, refunding, unrefunded } = counted ?? {};
     return {
       held: Number(held),
       unresolved: Number(unresolved),
       undelivered: Number(undelivered),
       offered: Number(offered),
+      refunding: Number(refunding),
+      unrefunded: Number(unrefunded),
     };
   }
 

@@ -13,6 +13,7 @@ import {
   requestOf,
   type PaymentRow,
 } from "../payment-row.ts";
+import { dayStart } from "../refunds.ts";
 import {
   StatementRefused,
   type PostgresColumns,
@@ -83,6 +84,9 @@ const FACETS = [
   ["renewals", "renewals", "integer"],
   ["renewedMs", "renewed_ms", "bigint"],
   ["identifier", "identifier", "text"],
+  ["refundState", "refund_state", "text"],
+  ["refund", "refund", "text"],
+  ["refundCountedMs", "refund_counted_ms", "bigint"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */
@@ -222,6 +226,36 @@ export async function readNamed(
 ): Promise<PaymentRow | undefined> {
   const [columns] = identifier === undefined ? [] : await session.query(NAMED, [identifier]);
   return columns && storedOf(columns).row;
+}
+
+const LOCK_COUNTED: Statement = {
+  name: "lock_counted_refunds",
+  text: `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`,
+};
+
+const COUNTED: Statement = {
+  name: "counted_refunds",
+  text: `SELECT coalesce(sum(p.amount_atomic::numeric), 0)::text AS "sum" FROM coinslot.payments AS p
+         WHERE p.refund_counted_ms >= $1 AND p.network = $2 AND lower(p.asset) = lower($3)
+           AND p.payment_key <> $4`,
+};
+
+/** Until the end of the transaction no other refund of its network and token is counted. */
+export async function lockCounted(session: Session, row: PaymentRow): Promise<void> {
+  const { asset } = requestOf(row).paymentRequirements;
+  await session.query(LOCK_COUNTED, [`coinslot refunds ${row.network} ${asset.toLowerCase()}`]);
+}
+
+/** What other refunds of its network and token count on this day, atomic units. */
+export async function readCounted(
+  session: Session,
+  { key, row }: Stored,
+  nowMs: number,
+): Promise<bigint> {
+  const { asset } = requestOf(row).paymentRequirements;
+  const asked = [dayStart(nowMs), row.network, asset, key];
+  const [found] = await session.query(COUNTED, asked);
+  return BigInt(String(found?.sum));
 }
 
 /** Reads {@link COLUMNS}. */

@@ -4,6 +4,7 @@ import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
+import { openRefundOf, type OpenRefund } from "../refunds.ts";
 import { messageOf } from "../../x402/result.ts";
 
 /** Hears of a row that had to be left out. */
@@ -30,6 +31,13 @@ const OFFERS: Statement = {
   name: "offers",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
          WHERE p.offered AND p.network = $4 AND (p.updated_ms, p.id) > ($1, $2)
+         ORDER BY p.updated_ms, p.id LIMIT $3`,
+};
+
+const REFUNDS: Statement = {
+  name: "open_refunds",
+  text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
+         WHERE p.refund_state IN ('ASKED', 'SENDING') AND (p.updated_ms, p.id) > ($1, $2)
          ORDER BY p.updated_ms, p.id LIMIT $3`,
 };
 
@@ -71,6 +79,19 @@ export async function readOffers(
     ({ key, row }) => {
       return { key, request: requestOf(row), isPublic: isPublic(row), version: row.version };
     },
+  );
+}
+
+/** See {@link Ledger.refunds}. */
+export async function readRefunds(
+  session: Session,
+  limit: number,
+  onUnreadable: OnUnreadable,
+): Promise<readonly OpenRefund[]> {
+  return readQueue(
+    (behind) => session.query(REFUNDS, [...behind, limit]),
+    { limit, onUnreadable },
+    ({ key, row }) => openRefundOf(row, key),
   );
 }
 

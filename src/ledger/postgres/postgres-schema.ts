@@ -9,6 +9,7 @@ import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } f
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
+import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
@@ -315,6 +316,22 @@ export const MIGRATIONS: readonly string[] = [
     paused_by text   NOT NULL,
     since_ms bigint NOT NULL
   );
+  `,
+  // What is paid back, and what of it counts on which day.
+  `
+  ALTER TABLE coinslot.payments
+    ADD COLUMN refund_state text CHECK (refund_state IS NULL
+      OR refund_state IN (${listed(REFUND_STATES)}) AND state IN ('FAILED', 'DELIVERED')
+        AND binding IS NOT NULL),
+    ADD COLUMN refund text,
+    ADD COLUMN refund_counted_ms bigint
+      CHECK (refund_counted_ms IS NULL OR refund_state IN ('SENDING', 'REFUNDED'));
+  CREATE INDEX open_refunds ON coinslot.payments (refund_state, updated_ms)
+    WHERE refund_state IS NOT NULL;
+  CREATE INDEX counted_refunds ON coinslot.payments (refund_counted_ms)
+    WHERE refund_counted_ms IS NOT NULL;
+  ALTER TABLE coinslot.closed_entries DROP CONSTRAINT closed_entries_kind_check,
+    ADD CHECK (kind IN (${listed(ENTRY_KINDS)}));
   `,
 ];
 

@@ -13,7 +13,9 @@ import * as machine from "../machine.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
 import {
   insertPayment,
+  lockCounted,
   readBuried,
+  readCounted,
   readNamed,
   readPayment,
   writeStep,
@@ -48,6 +50,7 @@ export class PostgresSteps {
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
     const { database, time } = this.#ground;
+    if (machine.isCounted(transition)) return this.#stepCounted(key, transition);
     const life = actorOf(transition, this.#life);
     const isFirst = isFirstUse(transition.kind);
     // A first use most likely finds no row: it is made without a read.
@@ -68,6 +71,27 @@ export class PostgresSteps {
       if (await this.#write(key, { stored, step, moment })) return step.outcome;
     }
     throw new LedgerUnavailable("a payment is changed by too many at once");
+  }
+
+  /** One that counts on a day, while no other of its network and token does. */
+  async #stepCounted<Kind extends TransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const { database } = this.#ground;
+    const moment = this.moment;
+    return database.transaction(async (session) => {
+      const asked = await readPayment(session, key);
+      if (asked !== undefined) await lockCounted(session, asked.row);
+      // Read again: whoever had the lock may have changed it.
+      const stored = await readPayment(session, key);
+      const countedAtomic = stored && (await readCounted(session, stored, moment.nowMs));
+      const step = machine.apply(stored?.row, transition, moment, { countedAtomic });
+      if (stored === undefined || (await writeStep(session, stored, step, { moment }))) {
+        return step.outcome;
+      }
+      throw new LedgerUnavailable("a payment was changed meanwhile");
+    });
   }
 
   async #write(key: PaymentKey, { stored, step, moment }: Writing): Promise<boolean> {

@@ -33,7 +33,7 @@ const CANDIDATES: Statement = {
   text: `
     SELECT p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.version AS "version",
       p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
-      s.state AS "submissionState", p.settled_transaction AS "transaction",
+      p.refund_state AS "refundState", s.state AS "submissionState", p.settled_transaction AS "transaction",
       CASE WHEN p.binding IS NULL THEN p.idempotency_key END AS "caller",
       CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
     FROM coinslot.payments AS p LEFT JOIN coinslot.submissions AS s ON s.id = p.submission
@@ -161,6 +161,7 @@ function readFate(
     const candidate = {
       state: stateOf(columns.state),
       isForOthers: columns.isForOthers === true,
+      refundState: typeof columns.refundState === "string" ? columns.refundState : null,
       updatedMs: Number(columns.updatedMs),
       submissionState: submissionState === null ? null : submissionStateOf(submissionState),
       request: () => requestIn(String(columns.request)),

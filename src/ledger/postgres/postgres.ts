@@ -29,7 +29,8 @@ import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
-import { readOffers } from "./postgres-queues.ts";
+import { readOffers, readRefunds } from "./postgres-queues.ts";
+import type { OpenRefund } from "../refunds.ts";
 import {
   PostgresRedemptions,
   PostgresWorkerLife,
@@ -179,6 +180,10 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   /** Operators write to the database themselves. */
   async resolveAsked(): Promise<number> {
     return 0;
+  }
+
+  async refunds(limit: number): Promise<readonly OpenRefund[]> {
+    return readRefunds(this.#database, limit, this.#ground.onUnreadable);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

@@ -1,16 +1,17 @@
 /** The accounts of the SQLite ledger: read at one moment, and what a sweep closes. */
 import {
+  bearerOf,
   entriesOf,
   gasOf,
   isMovedBy,
   plus,
   readEntry,
   readPaid,
-  routeOf,
   shareOf,
   spanOf,
   timesOf,
   Totals,
+  type Bearer,
   type Days,
   type Entry,
   type PaidPayment,
@@ -25,7 +26,7 @@ import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
 const PAGE = 1_000;
 
 const PAID_COLUMNS = `payment_key AS "key", rowid AS "id", created_ms AS "ms", state, binding, route, network, asset,
-  amount_atomic AS "amount", pay_to AS "payTo", submission,
+  amount_atomic AS "amount", pay_to AS "payTo", payer, refund_state AS "refundState", submission,
   coalesce(settled_transaction, held_transaction) AS "transaction", history`;
 const IS_PAID = "coalesce(settled_transaction, held_transaction) IS NOT NULL";
 const SUBMISSION = `id, network, state, variants, signed_ms AS "signedMs", cost`;
@@ -40,7 +41,7 @@ export function readAccounts(database: SqliteDatabase, days: Days): readonly Ent
       for (const columns of rows) totals.add(entriesOf(paidIn(columns)));
     }
     for (const submissions of costlyPages(database, days)) {
-      for (const each of submissions) totals.add(gasOf(each, routesOf(database, each)));
+      for (const each of submissions) totals.add(gasOf(each, bearersOf(database, each)));
     }
     return totals.list();
   });
@@ -100,12 +101,12 @@ function* costlyPages(database: SqliteDatabase, days: Days): Generator<readonly 
 }
 
 /** Of the payments that it moved and that are still there. */
-function routesOf(database: SqliteDatabase, submission: SubmissionRow): readonly string[] {
+function bearersOf(database: SqliteDatabase, submission: SubmissionRow): readonly Bearer[] {
   const rows = database.all(
     `SELECT ${PAID_COLUMNS} FROM payments WHERE submission = ? AND ${IS_PAID} ORDER BY rowid`,
     [submission.id],
   );
-  return rows.filter((columns) => isMovedBy(submission, columns.transaction)).map(routeOf);
+  return rows.filter((columns) => isMovedBy(submission, columns.transaction)).map(bearerOf);
 }
 
 function paidIn(columns: Columns): PaidPayment {
@@ -135,7 +136,7 @@ export function closePayment(database: SqliteDatabase, columns: Columns): void {
   if (found === undefined) return;
   const submission = readSubmissionRow(found);
   if (!isMovedBy(submission, columns.transaction)) return;
-  const shared = shareOf(submission, routeOf(columns));
+  const shared = shareOf(submission, bearerOf(columns));
   if (shared === undefined) return;
   close(database, [shared.entry]);
   const left = JSON.stringify(shared.left);

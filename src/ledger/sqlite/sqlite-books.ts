@@ -101,15 +101,19 @@ export class SqliteBooks implements Books {
            AS "held",
          (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
            AS "undelivered",
-         (SELECT count(*) FROM payments WHERE offered = 1) AS "offered"`,
+         (SELECT count(*) FROM payments WHERE offered = 1) AS "offered",
+         (SELECT count(*) FROM payments WHERE refund_state IN ('ASKED', 'SENDING')) AS "refunding",
+         (SELECT count(*) FROM payments WHERE refund_state = 'FAILED') AS "unrefunded"`,
       {},
     );
-    const { unresolved, held, undelivered, offered } = found ?? {};
+    const { unresolved, held, undelivered, offered, refunding, unrefunded } = found ?? {};
     return {
       held: Number(held),
       unresolved: Number(unresolved),
       undelivered: Number(undelivered),
       offered: Number(offered),
+      refunding: Number(refunding),
+      unrefunded: Number(unrefunded),
     };
   }
 
@@ -128,7 +132,7 @@ export class SqliteBooks implements Books {
       const rows = this.#database.all(
         `SELECT payment_key AS "key" FROM payments INDEXED BY payments_by_time
          WHERE (created_ms, payment_key) > (:ms, :key) AND created_ms < :beforeMs
-           AND updated_ms < :beforeMs
+           AND updated_ms < :beforeMs AND coalesce(refund_state, '') NOT IN ('ASKED', 'SENDING')
            AND (state IN ('DELIVERED', 'FAILED') OR (state = 'SETTLED' AND binding IS NULL))
          ORDER BY created_ms, payment_key LIMIT :limit`,
         { ms, key, beforeMs, limit },

@@ -18,6 +18,7 @@ import * as machine from "../machine.ts";
 import type { Moment, Step } from "../machine.ts";
 import { isOwed, isToBeHad } from "../payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
+import { dayStart } from "../refunds.ts";
 import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
 import { forgetBudgets } from "./sqlite-budgets.ts";
@@ -134,7 +135,11 @@ export class SqliteCore {
       const isBuried = row === undefined && isFirstUse(transition.kind);
       const buried = isBuried ? this.#rows.tombstone(key) : undefined;
       const named = this.named(machine.identifierOf(transition));
-      return machine.apply(row, transition, moment, { buried, named });
+      const countedAtomic =
+        row !== undefined && machine.isCounted(transition)
+          ? this.#rows.refundedSince(dayStart(moment.nowMs), key, row)
+          : undefined;
+      return machine.apply(row, transition, moment, { buried, named, countedAtomic });
     };
     const by = actorOf(transition, life);
     if (!UNDOABLE.has(transition.kind)) return this.write(() => this.take(key, by, judge).outcome);

@@ -9,7 +9,14 @@ import {
   type StoredResponse,
 } from "../ledger.ts";
 import { ledToFor } from "../payment-judgement.ts";
-import { amountOf, present, readPaymentRow, requestOf, type PaymentRow } from "../payment-row.ts";
+import {
+  amountOf,
+  present,
+  readPaymentRow,
+  requestIn,
+  requestOf,
+  type PaymentRow,
+} from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import { digestOf, packTransaction, readTombstone, type Tombstone } from "../tombstone.ts";
 import {
@@ -26,7 +33,8 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
   holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier,
-  led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs"`;
+  led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs",
+  refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs"`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
@@ -65,6 +73,9 @@ const CHANGING = [
   ["renewals", "renewals"],
   ["renewedMs", "renewed_ms"],
   ["identifier", "identifier"],
+  ["refundState", "refund_state"],
+  ["refund", "refund"],
+  ["refundCountedMs", "refund_counted_ms"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -201,6 +212,20 @@ export class SqliteRows {
        ON CONFLICT (payment_key) DO NOTHING`,
       [digestOf(key), transaction, caller],
     );
+  }
+
+  /** What refunds of that network and token count since then, but for that of one payment, atomic units. */
+  refundedSince(sinceMs: number, key: string, { network, request }: PaymentRow): bigint {
+    const { asset } = requestIn(request).paymentRequirements;
+    const rows = this.#database.all(
+      `SELECT amount_atomic AS "amount", count(*) AS "count" FROM payments INDEXED BY counted_refunds
+       WHERE refund_counted_ms >= ? AND network = ? AND lower(asset) = lower(?) AND payment_key <> ?
+       GROUP BY amount_atomic`,
+      [sinceMs, network, asset, key],
+    );
+    return rows.reduce((sum, { amount, count }) => {
+      return sum + BigInt(String(amount)) * BigInt(Number(count));
+    }, 0n);
   }
 
   hasRoomFor({ key, payer }: UsedElsewhere): boolean {

@@ -6,6 +6,7 @@ import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } f
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
+import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
@@ -362,6 +363,33 @@ const MIGRATIONS: readonly string[] = [
     paused_by TEXT   NOT NULL,
     since_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
+  `,
+  // What is paid back, and what of it counts on which day.
+  `
+  ALTER TABLE payments ADD COLUMN refund_state TEXT
+    CHECK (refund_state IS NULL OR (refund_state IN (${listed(REFUND_STATES)})
+      AND state IN ('FAILED', 'DELIVERED') AND binding IS NOT NULL));
+  ALTER TABLE payments ADD COLUMN refund TEXT CHECK (json_valid(refund));
+  ALTER TABLE payments ADD COLUMN refund_counted_ms INTEGER
+    CHECK (refund_counted_ms IS NULL OR refund_state IN ('SENDING', 'REFUNDED'));
+  CREATE INDEX open_refunds ON payments (refund_state, updated_ms) WHERE refund_state IS NOT NULL;
+  CREATE INDEX counted_refunds ON payments (refund_counted_ms) WHERE refund_counted_ms IS NOT NULL;
+
+  ALTER TABLE closed_entries RENAME TO older_closed_entries;
+  CREATE TABLE closed_entries (
+    day         TEXT    NOT NULL,
+    kind        TEXT    NOT NULL CHECK (kind IN (${listed(ENTRY_KINDS)})),
+    route       TEXT    NOT NULL,
+    network     TEXT    NOT NULL,
+    asset       TEXT    NOT NULL,
+    account     TEXT    NOT NULL,
+    count       INTEGER NOT NULL,
+    amount      TEXT    NOT NULL CHECK (amount <> '' AND amount NOT GLOB '*[^0-9]*'),
+    attodollars TEXT,
+    PRIMARY KEY (day, kind, route, network, asset, account)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO closed_entries SELECT * FROM older_closed_entries;
+  DROP TABLE older_closed_entries;
   `,
 ];
 

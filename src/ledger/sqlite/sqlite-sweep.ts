@@ -52,7 +52,7 @@ async function sweepPayments(
   const rows = database.all(
     `SELECT p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
        p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
-       s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
+       p.refund_state AS "refundState", s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
      FROM payments AS p INDEXED BY payments_by_time LEFT JOIN submissions AS s ON s.id = p.submission
      WHERE (p.created_ms, p.rowid) > (:ms, :id) AND p.created_ms < :beforeMs
        AND p.look_again_ms IS NULL
@@ -90,6 +90,7 @@ function doomedIn(
     const candidate = {
       state: stateOf(columns.state),
       isForOthers: columns.isForOthers === 1,
+      refundState: typeof columns.refundState === "string" ? columns.refundState : null,
       updatedMs: Number(columns.updatedMs),
       submissionState: submissionState === null ? null : submissionStateOf(submissionState),
       request: () => requestIn(String(request)),

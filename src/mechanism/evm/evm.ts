@@ -5,6 +5,7 @@
  */
 import type { FairLane } from "../../fairness/fair-lane.ts";
 import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { payerOf } from "../../x402/payment-key.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -50,6 +51,7 @@ import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { EvmObserver, type EvmObserverOptions } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
+import { EvmRefunder } from "./refunder.ts";
 import { SharedInspection } from "./shared-inspection.ts";
 import { readBlock } from "./usage.ts";
 import { WalletInspection, type SmartWallets } from "./wallet-inspection.ts";
@@ -60,7 +62,9 @@ export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
 export interface EvmMechanismOptions extends EvmObserverOptions {
   /** Private keys of our paying accounts, `0x` and 64 hex digits. */
   readonly keys: readonly string[];
-  /** Recipients that may be paid: addresses in any letter case, or "any". */
+  /** The private key that pays back; default: nothing is paid back. */
+  readonly refundKey?: string | undefined;
+  /** Recipients that may be paid: addresses in any letter case, or "any"; whoever has paid may be paid back. */
   readonly allowPayTo: readonly string[] | "any";
   /** Whether payers with code are served (ERC-1271, EIP-7702); default: allow. */
   readonly smartWallets?: SmartWallets;
@@ -83,6 +87,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
   readonly kind: SupportedKind;
   readonly accounts: readonly string[];
   readonly purses: EvmPurses;
+  readonly refunder: EvmRefunder | undefined;
 
   readonly #terms: TokenTerms;
   readonly #costs: NetworkCosts;
@@ -112,6 +117,17 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
         allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
+    const { refundKey } = options;
+    this.refunder =
+      refundKey === undefined
+        ? undefined
+        : new EvmRefunder({
+            account: new Account(refundKey),
+            network: network.name,
+            tokens: this.tokens,
+            endpoints: this.endpoints,
+            clock,
+          });
     this.#shared = new SharedInspection(this.endpoints, this.#costs.gasLimit);
     this.purses = new EvmPurses(this.endpoints, clock);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
@@ -134,7 +150,9 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     request: FacilitatorRequest,
     now: number,
   ): Result<Checked<EvmCheckedAuthorization>, Refusal> {
-    const parsed = readRequest(request, this.network, this.#terms);
+    const isOurs = payerOf(request.paymentPayload) === this.refunder?.address;
+    const terms = isOurs ? { ...this.#terms, payTo: null } : this.#terms;
+    const parsed = readRequest(request, this.network, terms);
     if (!parsed.ok) return parsed;
     const margin = this.#terms.validBeforeMarginSeconds;
     const fault = firstFault(parsed.value, request, now, margin);

@@ -6,6 +6,7 @@
 import { encodeBase58, isSolanaAddress } from "../../x402/solana-address.ts";
 import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
 import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { payerOf } from "../../x402/payment-key.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -39,6 +40,7 @@ import { SolanaObserver, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, type SolanaAuthorization, type SolanaReading } from "./payment.ts";
 import { probe } from "./probe.ts";
 import type { SolanaJudged, RuleOptions, SolanaToken } from "./rules.ts";
+import { SolanaRefunder } from "./refunder.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
 import { SourceFunds } from "./source-funds.ts";
 
@@ -49,7 +51,9 @@ export type { SolanaAuthorization } from "./payment.ts";
 export interface SolanaMechanismOptions extends SolanaChainOptions {
   /** Secrets of our fee payers: hex of 64 bytes each, the seed and the public key. */
   readonly keys: readonly string[];
-  /** Recipients that may be paid; addresses of other kinds of networks among them are passed over. */
+  /** The secret of the key that pays back, as of the fee payers; default: nothing is paid back. */
+  readonly refundKey?: string | undefined;
+  /** Recipients that may be paid, beside whoever has paid and is paid back; addresses of other kinds of networks among them are passed over. */
   readonly allowPayTo: readonly string[] | "any";
   /** The most that one settlement may cost us: signatures and priority together. */
   readonly maxFeeLamports: bigint;
@@ -78,6 +82,7 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
   readonly scheme = EXACT_SCHEME;
   readonly maxTogether = 1;
   readonly accounts: readonly string[];
+  readonly refunder: SolanaRefunder | undefined;
 
   readonly #facts: SolanaNetwork;
   readonly #assets: readonly SolanaAsset[];
@@ -116,7 +121,18 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
       maxFeeLamports,
       lighthouse,
     };
-    const { accounts } = this;
+    const { accounts, endpoints } = this;
+    this.refunder =
+      options.refundKey === undefined
+        ? undefined
+        : new SolanaRefunder({
+            keypair: readKey(options.refundKey),
+            network: network.name,
+            assets,
+            endpoints,
+            feePayer: () => this.#balances.preferred,
+            draft: (...asked) => this.draft(...asked),
+          });
     this.#balances = new FeeBalances({ network: network.name, accounts, maxFeeLamports, time });
     this.#funds = new SourceFunds(time);
     this.#guards = new GuardBudget({
@@ -149,7 +165,9 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
 
   /** A transaction has no window of time that we could see: a blockhash is judged by the chain. */
   check(request: FacilitatorRequest): Result<Checked<SolanaAuthorization>, Refusal> {
-    return checkPayment(request, this.network, this.#terms);
+    const isOurs = payerOf(request.paymentPayload) === this.refunder?.address;
+    const terms = isOurs ? { ...this.#terms, payTo: null } : this.#terms;
+    return checkPayment(request, this.network, terms);
   }
 
   async inspect(

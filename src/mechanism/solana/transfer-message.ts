@@ -93,6 +93,15 @@ export function transactionOf(
   return Buffer.concat(parts).toString("base64");
 }
 
+/** The transaction that {@link transactionOf} has made for a wallet to sign, signed by it. */
+export function signedByPayer(
+  transaction: string,
+  sign: (message: Uint8Array) => Uint8Array,
+): string {
+  const message = Buffer.from(transaction, "base64").subarray(1 + SIGNATURES * SIGNATURE_BYTES);
+  return transactionOf(message, sign(message));
+}
+
 /** @throws {ChainError} when the chain cannot be asked, or has no such token */
 export async function readTransferMint(
   rpc: Rpc,

@@ -13,7 +13,7 @@ import type {
 } from "../../ledger/ledger.ts";
 import type { ReplayReason } from "../../telemetry/metrics.ts";
 import { findNetwork } from "../../x402/network.ts";
-import { payerOf } from "../../x402/payment-key.ts";
+import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { printable } from "../../x402/printable.ts";
 import type { Refusal } from "../../x402/result.ts";
 import { refuseSignIn } from "../../x402/sign-in.ts";
@@ -91,13 +91,19 @@ export type Admission =
   /** Sold before to the same request: the kept answer once more. */
   | {
       readonly kind: "replayed";
+      readonly key: PaymentKey;
       readonly settlement: SettledPayment;
       readonly response: StoredResponse;
       /** To be called once all of it was sent: until then it is owed. */
       readonly collected: () => Promise<void>;
     }
   /** Sold before under another target, to which the backend had led from this one. */
-  | { readonly kind: "led"; readonly settlement: SettledPayment; readonly target: string }
+  | {
+      readonly kind: "led";
+      readonly key: PaymentKey;
+      readonly settlement: SettledPayment;
+      readonly target: string;
+    }
   /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
@@ -157,6 +163,7 @@ export type FailedSettlement = SettleResponse & { readonly success: false };
 
 /** A settled payment whose one delivery is under way. Exactly one of the two functions must be called. */
 export interface Paid {
+  readonly key: PaymentKey;
   readonly settlement: SettledPayment;
   /** What it was asked for with. */
   readonly terms: PaymentRequirements;

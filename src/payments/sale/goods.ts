@@ -56,6 +56,7 @@ export class Goods {
     const { payment, presented, terms, land } = delivering;
     const { target } = terms;
     return {
+      key,
       settlement: settled.settlement,
       terms: payment.request.paymentRequirements,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
@@ -84,6 +85,7 @@ export class Goods {
     { request }: ClaimTerms,
   ): Paid {
     return {
+      key,
       settlement,
       terms: request.paymentRequirements,
       idempotencyKey: upstreamKey(idempotencyKey),
@@ -105,7 +107,7 @@ export class Goods {
     sold: SoldClaim,
   ): Promise<Admission> {
     const { settlement, at } = sold;
-    if (at !== undefined) return { kind: "led", settlement, target: at };
+    if (at !== undefined) return { kind: "led", key, settlement, target: at };
     try {
       const replayed = sold.isKept ? await this.#replay(key, presented, terms, sold) : USED;
       if (replayed !== USED) return replayed;
@@ -142,7 +144,7 @@ export class Goods {
     const response = await this.#payments.answer(key);
     if (response === undefined) return USED;
     const isGiven = await this.#payments.step(key, { kind: "replay", asked });
-    return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
+    return isGiven ? { kind: "replayed", key, settlement, response, collected } : USED;
   }
 
   /**

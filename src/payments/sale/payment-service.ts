@@ -20,7 +20,13 @@ import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
 import { checksumAddress } from "../../x402/address.ts";
 import { findNetwork, networkOf } from "../../x402/network.ts";
-import { paymentKey, payerOf, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import {
+  networkOfKey,
+  paymentKey,
+  payerOf,
+  samePayment,
+  type PaymentKey,
+} from "../../x402/payment-key.ts";
 import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
@@ -97,6 +103,7 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
+  | "status"
   | HoldEnd;
 
 export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> {
@@ -150,6 +157,8 @@ export interface PaymentServiceOptions {
   readonly logger: Logger;
   readonly time: Time;
   readonly timeline?: Timeline | undefined;
+  /** Whether what the last attempt does not deliver is paid back on that network. Default: it is not. */
+  readonly refundsLast?: ((network: string) => boolean) | undefined;
 }
 
 /** The payment service where ledger and facilitator are in this process. */
@@ -161,6 +170,7 @@ export class LocalPaymentService implements PaymentService {
   readonly #signers: TextSigners | undefined;
   readonly #guard: Guard | undefined;
   readonly #logger: Logger;
+  readonly #refundsLast: NonNullable<PaymentServiceOptions["refundsLast"]>;
 
   constructor(options: PaymentServiceOptions) {
     const { facilitator, redemptions, proofs = new Proofs() } = options;
@@ -169,6 +179,7 @@ export class LocalPaymentService implements PaymentService {
     this.#signers = options.signers;
     this.#guard = options.guard;
     this.#logger = options.logger;
+    this.#refundsLast = options.refundsLast ?? (() => false);
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
     this.#choosing = { facilitator, feePayers, networks };
@@ -232,7 +243,12 @@ export class LocalPaymentService implements PaymentService {
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
-    return this.#redemptions.step(key, transition);
+    const isRefundedLast = this.#refundsLast(networkOfKey(key));
+    const isBroken = "broken" in transition && isRefundedLast;
+    const asked = isBroken
+      ? { ...transition, broken: { ...transition.broken, isRefundedLast } }
+      : transition;
+    return this.#redemptions.step(key, asked);
   }
 
   answer(key: PaymentKey): Promise<StoredResponse | undefined> {

@@ -7,7 +7,12 @@
 import { hash, randomUUID } from "node:crypto";
 import { networkOf } from "../../http/ip-address.ts";
 import type { Payment } from "../facilitator.ts";
-import { type ClaimOutcome, type ClaimTerms, type PayerProof } from "../../ledger/ledger.ts";
+import {
+  type ClaimOutcome,
+  type ClaimTerms,
+  type PayerProof,
+  type PaymentStatus,
+} from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
@@ -100,6 +105,11 @@ export class Paywall {
     this.#payments = options.payments;
     this.#goods = new Goods(options);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
+  }
+
+  /** What a payment's buyer may be told of it. Throws what the ledger throws. */
+  status(key: PaymentKey): Promise<PaymentStatus | undefined> {
+    return this.#payments.step(key, { kind: "status" });
   }
 
   async admit(presented: Presented): Promise<Admission> {

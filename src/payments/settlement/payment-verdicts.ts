@@ -255,7 +255,9 @@ export class PaymentVerdicts {
     this.#events.landed(key, endingOf(outcome));
   }
 
+  /** What is paid back is none of what was earned. */
   #countAmount({ request, route }: WatchedPayment): void {
+    if (payerOf(request.paymentPayload) === this.#at.mechanism.refunder?.address) return;
     const { network, asset } = request.paymentRequirements;
     const { symbol, decimals } = this.#at.describeAsset(network, asset);
     const amountAtomic = BigInt(amountOf(request));

@@ -133,6 +133,7 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
       facilitator: null,
       transaction: hashOf(1),
       heldTransaction: null,
+      refund: null,
       attempts: 1,
       failureCode: null,
       failureDetail: null,

@@ -149,6 +149,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       hosts: options.hosts ?? null,
       publicUrl,
       documents: new Set(),
+      statuses: null,
       answersPreflight: true,
       earlier: [],
       protocol: BOTH_VERSIONS,

@@ -222,7 +222,7 @@ describe("the books alone", () => {
     const books = await openPostgresBooks({ url });
     expect(await books.list({ limit: 5 })).toEqual(await one.books.list({ limit: 5 }));
     expect(await books.show(payment.key)).toEqual(await one.books.show(payment.key));
-    expect(await books.counts()).toEqual({ held: 0, unresolved: 0, undelivered: 1, offered: 0 });
+    expect(await books.counts()).toMatchObject({ unresolved: 0, undelivered: 1, offered: 0 });
     expect(await sql(url, "SELECT life FROM coinslot.lives")).toEqual([{ life: "one" }]);
     await books.close();
     await expect(books.counts()).rejects.toThrow(LedgerUnavailable);

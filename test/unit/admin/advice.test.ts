@@ -18,6 +18,7 @@ const failed: PaymentSummary = {
   facilitator: null,
   transaction: null,
   heldTransaction: null,
+  refund: null,
   attempts: 0,
   renewableMs: 0,
   isLeft: false,
@@ -87,7 +88,7 @@ describe("what to do", () => {
     const said = adviceOn(owed, NOW);
     expect(said).toMatch(/signs a new payment: that is not charged, and brings what is owed/);
     expect(said).toContain(`--resolve ${owed.key}`);
-    expect(said).toContain("give the money back");
+    expect(said).toContain("--refund gives the money back");
     const late = adviceOn({ ...owed, renewableMs: NOW + 1_000 }, NOW);
     expect(late).toContain("bring more attempts from 2026-08-01 12:00:01 UTC on");
     expect(late).not.toContain("brings what is owed");

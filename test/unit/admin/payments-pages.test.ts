@@ -76,6 +76,7 @@ const SOLD: PaymentSummary = {
   facilitator: null,
   transaction: "0x05",
   heldTransaction: null,
+  refund: null,
   attempts: 1,
   renewableMs: 0,
   isLeft: false,

@@ -8,7 +8,7 @@ import { MemoryBooks } from "../../support/memory-books.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
 import { SteppedTime } from "./stepped-time.ts";
 
-const COUNTS = { held: 0, unresolved: 1, undelivered: 2, offered: 3 };
+const COUNTS = { held: 0, unresolved: 1, undelivered: 2, offered: 3, refunding: 0, unrefunded: 0 };
 
 function ledgerOf(counts: () => Promise<PaymentCounts>) {
   return { books: Object.assign(new MemoryBooks(new MemoryStore()), { counts }) };
@@ -34,6 +34,7 @@ function setUp(counts: () => Promise<PaymentCounts>) {
   const time = new SteppedTime();
   const mechanism = mechanismOf({ "0xA": 10n ** 18n, "0xB": new Error("no answer") });
   const gauges = startGauges({
+    assetsOf: () => [],
     ledger: ledgerOf(counts),
     mechanisms: [mechanism],
     telemetry,
@@ -57,7 +58,7 @@ describe("the gauges", () => {
     expect(await value("coinslot_payments_offered")).toEqual([3]);
     expect(await value("coinslot_wallet_settlements_left")).toEqual([1000]);
 
-    counts = { held: 0, unresolved: 0, undelivered: 9, offered: 0 };
+    counts = { held: 0, unresolved: 0, undelivered: 9, offered: 0, refunding: 0, unrefunded: 0 };
     time.wakeAll();
     await bothRead();
     expect(await value("coinslot_payments_undelivered")).toEqual([9]);

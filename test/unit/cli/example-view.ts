@@ -27,6 +27,7 @@ export function exampleView(overrides: Partial<PaymentView> = {}): PaymentView {
     claimedAt: "2026-08-01T12:00:00.123Z",
     updatedAt: "2026-08-01T12:00:01.000Z",
     heldTransaction: null,
+    refund: null,
     ...overrides,
   };
 }

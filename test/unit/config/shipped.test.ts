@@ -8,7 +8,14 @@ import {
   type ParseResult,
 } from "../../../src/config/config.ts";
 import { reviewConfig } from "../../../src/diagnosis/config-review.ts";
-import { KEY, PAYEE, SOLANA_ADDRESS, SOLANA_BASE58 } from "./fixture.ts";
+import {
+  KEY,
+  keypairFile,
+  OTHER_SOLANA_HEX,
+  PAYEE,
+  SOLANA_ADDRESS,
+  SOLANA_BASE58,
+} from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../config");
 
@@ -58,6 +65,8 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
       REMOTE_TOKEN: "token",
       BASE_KEY: KEY,
       BASE_RPC: "https://rpc.example.com/v2/key",
+      REFUND_KEY: `0x${"07".repeat(32)}`,
+      REFUND_SOLANA_KEY: keypairFile(OTHER_SOLANA_HEX),
       SOLANA_KEY: SOLANA_BASE58,
       SOLANA_RPC: "https://rpc.example.com/?api-key=key",
     },

@@ -58,6 +58,7 @@ export function describeBooks(open: OpenLedger): void {
         facilitator: null,
         transaction: SETTLEMENT.transaction,
         heldTransaction: null,
+        refund: null,
         attempts: 2,
         isLeft: false,
         keptUntilMs: null,
@@ -272,6 +273,8 @@ export function describeBooks(open: OpenLedger): void {
         unresolved: 0,
         undelivered: 0,
         offered: 0,
+        refunding: 0,
+        unrefunded: 0,
       });
       const states = [
         ...(["signed", "handed", "handedsigned", "settled", "retried", "exhausted"] as const),
@@ -288,6 +291,8 @@ export function describeBooks(open: OpenLedger): void {
         unresolved: 3,
         undelivered: 3,
         offered: 1,
+        refunding: 0,
+        unrefunded: 0,
       });
     });
   });

@@ -63,7 +63,14 @@ function used(): Metrics {
   metrics.withdrawal("base");
   metrics.reorganization("base", true);
   metrics.observeQueue("base", () => 4);
-  metrics.counts({ held: 0, unresolved: 1, undelivered: 2, offered: 3 });
+  metrics.counts({
+    held: 0,
+    unresolved: 1,
+    undelivered: 2,
+    offered: 3,
+    refunding: 4,
+    unrefunded: 5,
+  });
   metrics.wallet("base", WALLET);
   metrics.rpcHealth("base", "rpc.example.com", true);
   metrics.facilitatorHealth("https://facilitator.example.com", true);
@@ -390,8 +397,22 @@ describe("the settlements", () => {
 describe("the health of what a process depends on", () => {
   test("counts the payments that wait, each kind in a gauge of its own", async () => {
     const metrics = new Metrics("test");
-    metrics.counts({ held: 0, unresolved: 7, undelivered: 8, offered: 9 });
-    metrics.counts({ held: 0, unresolved: 1, undelivered: 2, offered: 3 });
+    metrics.counts({
+      held: 0,
+      unresolved: 7,
+      undelivered: 8,
+      offered: 9,
+      refunding: 4,
+      unrefunded: 5,
+    });
+    metrics.counts({
+      held: 0,
+      unresolved: 1,
+      undelivered: 2,
+      offered: 3,
+      refunding: 4,
+      unrefunded: 5,
+    });
     const of = (what: string) => valuesOf(metrics, `coinslot_payments_${what}`);
     expect(await of("unresolved")).toEqual({ "": 1 });
     expect(await of("undelivered")).toEqual({ "": 2 });

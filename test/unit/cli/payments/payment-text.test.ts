@@ -35,19 +35,35 @@ const anything = tuple(names, scraps, string({ unit: "binary" })).map(
   ([name, one, other]): Partial<PaymentView> => ({ [name]: one + other }),
 );
 
+/** A refund has three columns. */
+const NAMES = [
+  ...Object.keys(exampleView()).filter((name) => name !== "refund"),
+  ...["refundState", "refundTransaction", "refundDetail"],
+];
+
 describe("the CSV form", () => {
+  test("says of a refund where it stands", () => {
+    const refund = { state: "REFUNDED", transaction: "0x77", detail: null, transfer: null };
+    const [, row] = readCsv(toCsv([exampleView({ refund })]));
+    expect(row?.slice(-3)).toEqual(["REFUNDED", "0x77", ""]);
+  });
+
   test("is a line of names and a line for each payment, with CRLF", () => {
     const csv = toCsv([exampleView(), exampleView({ state: "FAILED", transaction: null })]);
 
     const [head, ...rows] = readCsv(csv);
     expect(csv.endsWith("\r\n")).toBe(true);
-    expect(head).toEqual(Object.keys(exampleView()));
+    expect(head).toEqual(NAMES);
     expect(rows).toHaveLength(2);
-    expect(rows[0]).toEqual(Object.values(exampleView()).map((value) => String(value ?? "")));
+    expect(rows[0]).toEqual(
+      [...Object.values({ ...exampleView(), refund: null }), null, null].map((value) =>
+        String(value ?? ""),
+      ),
+    );
   });
 
   test("has its names even without payments", () => {
-    expect(readCsv(toCsv([]))).toEqual([Object.keys(exampleView())]);
+    expect(readCsv(toCsv([]))).toEqual([NAMES]);
   });
 
   test("quotes what has commas and quotes", () => {
@@ -70,7 +86,7 @@ describe("the CSV form", () => {
     assert(
       property(anything, (part) => {
         const rows = readCsv(toCsv([exampleView(part)]));
-        expect(rows.map((row) => row.length)).toEqual([19, 19]);
+        expect(rows.map((row) => row.length)).toEqual([22, 22]);
         expect(rows.flat().filter((cell) => UNSAFE.test(cell) || /^[=+@-]/.test(cell))).toEqual([]);
       }),
     );

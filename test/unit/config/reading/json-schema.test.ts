@@ -144,7 +144,9 @@ describe("the JSON Schema of configuration files", () => {
 
   test("has the defaults that hold where a key is left out", () => {
     // What stands beside a sidecar has no listeners and no backends.
-    const { sidecar, ...root } = defaultsOf(jsonSchema());
+    const { sidecar, refunds, ...root } = defaultsOf(jsonSchema());
+    // What pays back needs a key.
+    expect(refunds).toEqual({ automatic: false });
     expect(Object.keys(Object(sidecar)).sort()).toEqual(["delivery", "peers", "reportWithin"]);
     const routes = { "GET /weather": { price: "$0.01", description: "Weather" } };
     const upstream = { targets: ["http://localhost:3000"] };

@@ -291,7 +291,7 @@ describe("the SQLite file", () => {
       await bring(ledger, examplePayment(2), "settled");
       await ledger.books.counts();
       expect(await books.list({ limit: 10 })).toEqual(await ledger.books.list({ limit: 10 }));
-      expect(await books.counts()).toEqual({ held: 0, unresolved: 0, undelivered: 1, offered: 0 });
+      expect(await books.counts()).toMatchObject({ unresolved: 0, undelivered: 1, offered: 0 });
       await ledger.step(examplePayment(2).key, { kind: "settled", settlement: SETTLEMENT });
       await books.close();
       await expect(books.counts()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });

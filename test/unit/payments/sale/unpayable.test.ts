@@ -87,6 +87,7 @@ async function openShop(
       hosts: null,
       publicUrl: "https://shop.example",
       documents: new Set(),
+      statuses: null,
       answersPreflight: true,
       earlier: [],
       signIn: null,

@@ -1,0 +1,41 @@
+/** What a buyer is told of a payment of his whose receipt has led him here: nothing of what he has bought. */
+import type { PaymentStatus } from "../ledger/ledger.ts";
+import { errorAnswer, type Answer } from "./answers.ts";
+
+const STATES = {
+  CLAIMED: "pending",
+  SIGNED: "pending",
+  SETTLED: "paid",
+  DELIVERING: "delivering",
+  DELIVERED: "delivered",
+  FAILED: "failed",
+} as const;
+
+/** A refund that has failed waits for the seller: to its buyer it is still to come. */
+const REFUNDING = {
+  ASKED: "refunding",
+  SENDING: "refunding",
+  REFUNDED: "refunded",
+  FAILED: "refunding",
+} as const;
+
+/** @param status undefined: it is swept away, or was given back */
+export function statusAnswer(status: PaymentStatus | undefined, lines: readonly string[]): Answer {
+  if (status === undefined) return errorAnswer(404, "not found", lines);
+  const { network, asset, amount, transaction, refund } = status;
+  const told = {
+    state: stateOf(status),
+    network,
+    asset,
+    amount,
+    transaction,
+    refundTransaction: refund?.transaction ?? null,
+  };
+  return { status: 200, lines, body: JSON.stringify(told) };
+}
+
+function stateOf({ state, isHeld, isPaidBack, refund }: PaymentStatus): string {
+  if (refund !== null) return REFUNDING[refund.state];
+  if (isPaidBack) return "refunded";
+  return isHeld ? "held" : STATES[state];
+}

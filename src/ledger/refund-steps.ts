@@ -1,0 +1,43 @@
+/** What may happen to the refund of a payment, as data; what each does is in `refunds.ts`. */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+
+export const REFUND_STATES = ["ASKED", "SENDING", "REFUNDED", "FAILED"] as const;
+
+export type RefundState = (typeof REFUND_STATES)[number];
+
+/** A transfer that pays back, signed by the key for it: stored before anybody sees it. */
+export interface RefundTransfer {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  /** Of the claim of its own row. */
+  readonly idempotencyKey: string;
+  /** Milliseconds since the epoch. */
+  readonly signedMs: number;
+}
+
+/** What somebody may be told of a refund. */
+export interface RefundSummary {
+  readonly state: RefundState;
+  readonly transaction: string | null;
+  readonly detail: string | null;
+  /** Key of the transfer's own row. */
+  readonly transfer: PaymentKey | null;
+}
+
+/** Each is for the attempt that whoever asks has seen: what another process has done meanwhile stays. */
+export type RefundStep =
+  /** `attempt`: of this transfer, one more than there were. `maxAtomic`: what may be paid back on one day. */
+  | {
+      readonly kind: "sending";
+      readonly attempt: number;
+      readonly transfer: RefundTransfer;
+      readonly maxAtomic: bigint;
+    }
+  | { readonly kind: "told"; readonly attempt: number; readonly detail: string }
+  | { readonly kind: "refunded"; readonly attempt: number; readonly transaction: string }
+  /** Only where no transfer of it can ever be moved any more. */
+  | { readonly kind: "failed"; readonly attempt: number; readonly detail: string };
+
+/** `over`: it would be more than may be paid back on this day. `gone`: it is not there any more as it was seen. */
+export type RefundOutcome = "done" | "over" | "gone";

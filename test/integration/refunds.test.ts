@@ -1,0 +1,345 @@
+/** Refunds that the gateway sends: each once, whatever kills it, and no more than may be paid back on one day. */
+import { createServer, type RequestListener, type Server } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
+import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import { startPostgres, type PostgresServer } from "../support/postgres.ts";
+import { Site, type Finished, type Served } from "../support/serve.ts";
+import { pendingOn } from "../support/stranger.ts";
+import { runHere } from "./cli/run-here.ts";
+
+/** Gateways are processes that are started and ended several times, on a machine that may be busy. */
+vi.setConfig({ testTimeout: 120_000 });
+
+const ETHER = 10n ** 18n;
+const PRICE = 10_000n;
+/** What the key for refunds has: a dollar. */
+const FLOAT = 1_000_000n;
+const POLL = { timeout: 40_000 };
+
+let chain: Chain;
+let postgres: PostgresServer;
+let backend: Server;
+let backendUrl: string;
+let handler: RequestListener;
+
+const fine: RequestListener = (_request, response) => void response.end("fine");
+const broken: RequestListener = (_request, response) => void response.writeHead(503).end("later");
+
+beforeAll(async () => {
+  [chain, postgres] = await Promise.all([startChain(), startPostgres()]);
+  backend = createServer((request, response) => handler(request, response));
+  const { port } = await listen(backend, { host: "127.0.0.1", port: 0 });
+  backendUrl = `http://127.0.0.1:${port}`;
+});
+
+afterAll(async () => {
+  await Promise.all([chain.stop(), postgres.stop(), drain(backend, AbortSignal.timeout(1_000))]);
+});
+
+beforeEach(() => {
+  handler = broken;
+});
+
+afterEach(async () => {
+  await chain.rpc("evm_setAutomine", [true]);
+  await chain.mine();
+});
+
+/** A gateway with keys of its own, whose balances are nobody else's. */
+class Shop implements AsyncDisposable {
+  readonly signer = freshAccount();
+  readonly refunder = freshAccount();
+  readonly payee = freshAccount().address;
+  readonly site: Site;
+
+  private constructor(site: Site) {
+    this.site = site;
+  }
+
+  static async open(store: Store, rules = "maxPerDay: $100", workers = 1): Promise<Shop> {
+    const options = store === "SQLite" ? {} : { store: await postgres.database() };
+    const shop = new Shop(await Site.create(options));
+    await chain.fund(shop.signer.address, 0n, ETHER);
+    await chain.fund(shop.refunder.address, FLOAT);
+    await shop.site.write(`
+upstream: ${backendUrl}
+payTo: "${shop.payee}"
+accept: [base-sepolia]
+facilitator:
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+refunds: { signer: { evm: env:REFUNDER }, ${rules} }
+unmatched: deny
+shutdown: 1s
+workers: ${workers}
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+`);
+    return shop;
+  }
+
+  get env(): Readonly<Record<string, string>> {
+    return { SIGNER: this.signer.privateKey, REFUNDER: this.refunder.privateKey };
+  }
+
+  async start(): Promise<Served> {
+    const served = await this.site.launch(this.env);
+    await served.untilReady();
+    return served;
+  }
+
+  payments(...options: readonly string[]): Promise<Finished> {
+    return runHere(["payments", this.site.file, ...options], this.env);
+  }
+
+  async listed(...options: readonly string[]): Promise<readonly Record<string, never>[]> {
+    const { stdout } = await this.payments(...options, "--json");
+    return Object(JSON.parse(stdout)).payments;
+  }
+
+  /** What the ledger tells of one payment. */
+  async shown(key: string): Promise<Record<string, never>> {
+    return JSON.parse((await this.payments("--show", key, "--json")).stdout);
+  }
+
+  async books(): Promise<readonly Line[]> {
+    const { stdout } = await runHere(["books", this.site.file, "--format", "json"], this.env);
+    return Object(JSON.parse(stdout)).lines;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.site[Symbol.asyncDispose]();
+  }
+}
+
+type Store = "SQLite" | "PostgreSQL";
+
+interface Line {
+  readonly account: string;
+  readonly debitAtomic: string;
+  readonly creditAtomic: string;
+}
+
+function sum(lines: readonly Line[], name: string, side: "debitAtomic" | "creditAtomic"): bigint {
+  const named = lines.filter(({ account }) => account === name);
+  return named.reduce((total, line) => total + BigInt(line[side]), 0n);
+}
+
+/** A payment that each attempt to deliver has failed for. */
+async function undelivered(
+  shop: Shop,
+  { url }: Served,
+  buyer?: FreshAccount,
+): Promise<{ readonly buyer: FreshAccount; readonly header: string; readonly key: string }> {
+  const payer = buyer ?? (await richBuyer(chain));
+  const header = await sign(payer, `${url}/weather`);
+  for (const _attempt of [1, 2, 3]) {
+    expect((await present(`${url}/weather`, header)).status).toBe(503);
+  }
+  const [payment] = await shop.listed("--payer", payer.address);
+  return { buyer: payer, header, key: String(payment?.["key"]) };
+}
+
+describe.each(["SQLite", "PostgreSQL"] as const)("on %s", (store) => {
+  test("a refund is sent once, and the books are what the chain says", async () => {
+    await using shop = await Shop.open(store);
+    const served = await shop.start();
+    const { buyer, header, key } = await undelivered(shop, served);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - PRICE);
+    const asked = await shop.payments("--resolve", key, "--refund", "--note", "sorry");
+    expect(asked).toMatchObject({ code: 0, stderr: "" });
+    expect(asked.stdout).toMatch(/^to be refunded: a running gateway sends it/);
+    await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
+    await expect
+      .poll(async () => (await shop.shown(key))["refund"], POLL)
+      .toMatchObject({ state: "REFUNDED", transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/) });
+    handler = fine;
+    expect(await present(`${served.url}/weather`, header)).toMatchObject({
+      status: 402,
+      error: "invalid_transaction_state: this payment was refunded by the seller; sign a new one",
+    });
+    for (const [verb, reason] of [
+      ["--refund", "paid back already"],
+      ["--deliver", "paid back already"],
+    ] as const) {
+      expect(await shop.payments("--resolve", key, verb)).toMatchObject({
+        code: 1,
+        stderr: `not resolved: it is ${reason}\n`,
+      });
+    }
+    expect((await shop.payments("--undelivered")).stdout).toBe("no payments\n");
+
+    const spent = async () =>
+      ETHER - BigInt(String(await chain.rpc("eth_getBalance", [shop.signer.address, "latest"])));
+    await expect
+      .poll(async () => sum(await shop.books(), "gas wallets", "creditAtomic"), POLL)
+      .toBe(await spent());
+    const lines = await shop.books();
+    expect(sum(lines, "refund gas", "debitAtomic")).toBeGreaterThan(0n);
+    expect(sum(lines, "payees", "debitAtomic")).toBe(await chain.balanceOf(shop.payee));
+    expect(sum(lines, "refunds", "debitAtomic")).toBe(PRICE);
+    expect(sum(lines, "refund wallets", "creditAtomic")).toBe(
+      FLOAT - (await chain.balanceOf(shop.refunder.address)),
+    );
+    expect(sum(lines, "settled for others", "debitAtomic")).toBe(0n);
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+
+  test("it is never sent twice, whenever the gateway is killed", async () => {
+    await using shop = await Shop.open(store);
+    let served = await shop.start();
+    const sold = [];
+    for (let count = 0; count < 3; count += 1) sold.push(await undelivered(shop, served));
+    await chain.rpc("evm_setAutomine", [false]);
+    for (const { key } of sold) {
+      expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+    }
+    // Sent, and not yet in a block: the node forgets it, too.
+    await expect.poll(() => pendingOn(chain), POLL).toBeGreaterThan(0);
+    await served.end("SIGKILL");
+    await chain.rpc("anvil_dropAllTransactions");
+    await chain.rpc("evm_setAutomine", [true]);
+    for (const afterMs of [0, 40, 150, 400]) {
+      served = await shop.start();
+      await pause(afterMs);
+      await served.end("SIGKILL");
+    }
+    served = await shop.start();
+    for (const { buyer } of sold) {
+      await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
+    }
+    for (const { key } of sold) {
+      await expect
+        .poll(async () => (await shop.shown(key))["refund"], POLL)
+        .toMatchObject({ state: "REFUNDED" });
+    }
+    expect(await chain.balanceOf(shop.refunder.address)).toBe(FLOAT - 3n * PRICE);
+    expect(sum(await shop.books(), "refund wallets", "creditAtomic")).toBe(3n * PRICE);
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+
+  test("by itself after the last failed delivery, up to what may be paid back on one day", async () => {
+    await using shop = await Shop.open(store, "maxPerDay: $0.015, automatic: true");
+    const served = await shop.start();
+    const first = await undelivered(shop, served);
+    await expect.poll(() => chain.balanceOf(first.buyer.address), POLL).toBe(PURSE);
+    const second = await undelivered(shop, served);
+    await expect
+      .poll(async () => (await shop.shown(second.key))["refund"], POLL)
+      .toMatchObject({ state: "FAILED", detail: expect.stringContaining("refunds.maxPerDay") });
+    expect(await chain.balanceOf(second.buyer.address)).toBe(PURSE - PRICE);
+    expect(await chain.balanceOf(shop.refunder.address)).toBe(FLOAT - PRICE);
+    const { stdout } = await shop.payments("--show", second.key);
+    expect(stdout).toContain(`--resolve ${second.key}`);
+    const byHand = ["--resolve", second.key, "--refund", "--by-hand"];
+    expect(await shop.payments(...byHand)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("marked as paid back"),
+    });
+    expect(sum(await shop.books(), "refunds", "debitAtomic")).toBe(2n * PRICE);
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+});
+
+test("a payer whom the token has blocked gets nothing, and that is shown", async () => {
+  await using shop = await Shop.open("SQLite");
+  const served = await shop.start();
+  const { buyer, key } = await undelivered(shop, served);
+  await chain.setBlacklisted(buyer.address, true);
+  expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  await expect
+    .poll(async () => (await shop.shown(key))["refund"], POLL)
+    .toMatchObject({ state: "SENDING", detail: expect.stringMatching(/blacklist/i) });
+  // What is on its way cannot be decided otherwise.
+  for (const verb of [["--refund"], ["--refund", "--by-hand"], ["--deliver"], ["--goods"]]) {
+    expect(await shop.payments("--resolve", key, ...verb)).toMatchObject({
+      code: 1,
+      stderr: "not resolved: it is being refunded\n",
+    });
+  }
+  expect(await chain.balanceOf(shop.refunder.address)).toBe(FLOAT);
+  await chain.setBlacklisted(buyer.address, false);
+  // The same transfer, while it counts.
+  await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
+test("a receipt of each version leads to what becomes of its payment, behind workers as well", async () => {
+  await using shop = await Shop.open("SQLite", "maxPerDay: $100", 2);
+  const served = await shop.start();
+  const weather = `${served.url}/weather`;
+  const payer = await richBuyer(chain);
+  const header = await sign(payer, weather);
+  handler = fine;
+  const bought = await fetch(weather, { headers: { "X-PAYMENT": header } });
+  expect(bought.status).toBe(200);
+  const link = /<([^>]*\/\.well-known\/x402\/payments\/[^>]*)>; rel="status"/;
+  const url = link.exec(bought.headers.get("link") ?? "")?.[1] ?? "";
+  const told = async (asked = url) => {
+    const answer = await fetch(asked);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    return { status: answer.status, body: await answer.json() };
+  };
+  const transaction = expect.stringMatching(/^0x[0-9a-f]{64}$/);
+  expect(await told()).toEqual({
+    status: 200,
+    body: {
+      state: "delivered",
+      network: "base-sepolia",
+      asset: chain.asset,
+      amount: "10000",
+      transaction,
+      refundTransaction: null,
+    },
+  });
+  // Of nobody who was told none, and of no other payment.
+  const end = url.slice(-4);
+  for (const wrong of [
+    `${url.slice(0, -4)}${end === "AAAA" ? "BBBB" : "AAAA"}`,
+    `${url}.`,
+    `${served.url}/.well-known/x402/payments/x`,
+  ]) {
+    expect(await told(wrong)).toMatchObject({ status: 404 });
+  }
+  expect((await fetch(url, { method: "POST" })).status).toBe(405);
+
+  const key = String((await shop.listed("--payer", payer.address))[0]?.["key"]);
+  expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  await expect
+    .poll(async () => (await told()).body, POLL)
+    .toMatchObject({ state: "refunded", transaction, refundTransaction: transaction });
+  expect(await chain.balanceOf(payer.address)).toBe(PURSE);
+
+  const second = await sign(await richBuyer(chain), weather, { version: 2 });
+  const answer = await fetch(weather, { headers: { "PAYMENT-SIGNATURE": second } });
+  const receipt = decodeReceipt(answer.headers.get("payment-response") ?? "");
+  const named = Object(receipt)["extensions"]?.["payment-status"]?.info.url;
+  expect(answer.headers.get("link")).toContain(`<${named}>; rel="status"`);
+  expect(await told(named)).toMatchObject({ status: 200, body: { state: "delivered" } });
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
+function decodeReceipt(text: string): unknown {
+  return JSON.parse(Buffer.from(text, "base64").toString());
+}
+
+test("an answer that is taken for the goods is delivered", async () => {
+  await using shop = await Shop.open("SQLite");
+  const served = await shop.start();
+  handler = (_request, response) => void response.writeHead(404).end("no such city");
+  const header = await sign(await richBuyer(chain), `${served.url}/weather`);
+  expect((await present(`${served.url}/weather`, header)).status).toBe(404);
+  // An attempt that has failed is stored a moment after its answer.
+  await expect.poll(() => shop.listed("--undelivered"), POLL).toHaveLength(1);
+  const [payment] = await shop.listed("--undelivered");
+  const key = String(payment?.["key"]);
+  expect(await shop.payments("--resolve", key, "--goods")).toMatchObject({ code: 0, stderr: "" });
+  expect(await shop.listed("--undelivered")).toEqual([]);
+  expect((await shop.shown(key))["state"]).toBe("DELIVERED");
+  expect(await served.end("SIGTERM")).toBe(0);
+});
