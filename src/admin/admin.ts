@@ -30,12 +30,20 @@ export interface AdminOptions {
   /** What facilitators elsewhere said of listing each route; default: nothing. */
   readonly listing?: () => readonly object[];
   /** Reads the configuration once more. */
-  readonly reload?: () => Promise<ReloadVerdict>;
+  readonly reload?: (wish: ReloadWish) => Promise<ReloadVerdict>;
+}
+
+/** What is wanted of a reload: `?dry-run`, `?allow-free`. */
+interface ReloadWish {
+  readonly isDry: boolean;
+  readonly allowsFree: boolean;
 }
 
 /** What came of a reload: the problems are those of the file, and what speaks against it now. */
 export interface ReloadVerdict {
   readonly reloaded: boolean;
+  /** Only of one that was to change nothing. */
+  readonly wouldReload?: boolean;
   readonly problems: readonly object[];
 }
 
@@ -111,9 +119,14 @@ async function reload(
     return send(response, 405, "use POST\n");
   }
   if (request.headers.origin !== undefined) return send(response, 403, "not for browsers\n");
-  const verdict = await reloads();
+  const asked = new URLSearchParams((request.url ?? "").split("?")[1]);
+  const verdict = await reloads({
+    isDry: asked.has("dry-run"),
+    allowsFree: asked.has("allow-free"),
+  });
+  const isGood = verdict.wouldReload ?? verdict.reloaded;
   response.setHeader("Content-Type", "application/json");
-  send(response, verdict.reloaded ? 200 : 422, `${JSON.stringify(verdict)}\n`);
+  send(response, isGood ? 200 : 422, `${JSON.stringify(verdict)}\n`);
 }
 
 function send(response: ServerResponse, status: number, body: string): void {

@@ -29,7 +29,10 @@ import { SilentEngine } from "./silent-engine.ts";
 import { placesOfEach } from "./places.ts";
 
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
-export type PublicSideConfig = Omit<Config, "facilitator" | "store" | "keeping" | "admin">;
+export type PublicSideConfig = Omit<
+  Config,
+  "facilitator" | "store" | "keeping" | "admin" | "watch"
+>;
 
 export interface PublicSideOptions {
   readonly config: PublicSideConfig;

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Config } from "../config/config.ts";
 import type { Problem } from "../config/config.ts";
 import { networkOf } from "../x402/network.ts";
+import { about } from "./problem.ts";
 import { pack } from "./start-order.ts";
 
 /** Keys of the file, and what they stand for. */
@@ -77,18 +78,13 @@ export function cannotChange(config: Config, phase: "starting" | "shutting down"
   return problem(config, "", `the gateway is ${phase}`);
 }
 
-function problem({ file }: Config, key: string, reason?: string): Problem {
-  return {
-    severity: "error",
+function problem(config: Config, key: string, reason?: string): Problem {
+  return about(config, {
     code: "needs-restart",
     message: reason ?? REASONS[key] ?? `${key} cannot change while the gateway runs`,
     suggestion: "restart it to have this; until then everything stays as it was",
-    file,
-    line: 0,
-    column: 0,
-    length: 1,
     path: [key],
-  };
+  });
 }
 
 function solanaNetworks({ routes }: Config): readonly string[] {

@@ -15,7 +15,7 @@ export async function serve(file: string, version: string): Promise<number> {
   let isStale = false;
   const watch = await FileWatch.open(file, () => {
     isStale = true;
-    void running?.reload("the file has changed");
+    if (running?.isWatching) void running.reload("the file has changed");
   });
   using _ = { [Symbol.dispose]: () => watch.close() };
   const loaded = await loadConfig(file);
@@ -29,7 +29,7 @@ export async function serve(file: string, version: string): Promise<number> {
   const stopped = firstSignal();
   process.on("SIGHUP", () => void running?.reload("SIGHUP"));
   try {
-    running = await start(loaded.config, version);
+    running = await start(loaded.config, version, { read: loaded });
   } catch (cause) {
     const reason = messageOf(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);
@@ -38,7 +38,7 @@ export async function serve(file: string, version: string): Promise<number> {
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
-  if (isStale) void running.reload("the file has changed");
+  if (isStale && running.isWatching) void running.reload("the file has changed");
 
   const ending = await Promise.race([stopped, running.hopeless.then((reason) => ({ reason }))]);
   if (typeof ending === "object") {
