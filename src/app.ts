@@ -10,6 +10,7 @@ import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
+import type { ConnectionTable } from "./gateway/listener/connection-table.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
 import type { FeeWallet } from "./app/wallets.ts";
@@ -59,7 +60,7 @@ export interface Running {
    * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
    * nothing has changed then.
    */
-  reload(cause: ReloadCause): Promise<Reloaded>;
+  reload(cause: ReloadCause, wish?: ReloadWish): Promise<Reloaded>;
   /**
    * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
    * `shutdown.within`, closes everything. Idempotent.
@@ -94,7 +95,8 @@ export async function start(
   const { logger } = telemetry;
   /** Aborts when the time for a shutdown is up. */
   const patience = new AbortController();
-  const parts = { config, telemetry, time, closing, patience: patience.signal };
+  const tables = new Set<ConnectionTable>();
+  const parts = { config, telemetry, time, closing, patience: patience.signal, tables };
   // Before any address: a second process on the same ledger hears what is wrong.
   const ledger = await openLedger(config, { logger, time });
   closing.defer(() => ledger.close());
@@ -119,7 +121,7 @@ export async function start(
     prepare: async (next) => {
       if (draining) return refusal(cannotChange(next, "shutting down"));
       if (serving === undefined) return refusal(cannotChange(next, "starting"));
-      return prepare({ ...serving, logger }, next);
+      return prepare({ ...serving, logger, tables }, next);
     },
     logger,
     onEnd: (isInUse, hash) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hash),
@@ -164,7 +166,7 @@ export async function start(
     telemetry,
     workers,
     hopeless: pool?.hopeless ?? new Promise(() => undefined),
-    reload: (cause) => reloading.reload(cause),
+    reload: (cause, wish) => reloading.reload(cause, wish),
     get isWatching() {
       return money.sales.config.watch;
     },
@@ -178,30 +180,36 @@ interface Serving {
   readonly pool: WorkerPool | undefined;
 }
 
+interface Changed extends Serving, Pick<Parts, "tables"> {
+  readonly logger: Logger;
+}
+
 /** Everything that a change takes, so far that nothing can go wrong with it any more. */
 async function prepare(
-  { money, front, pool, logger }: Serving & { readonly logger: Logger },
+  { money, front, pool, logger, tables }: Changed,
   next: Config,
 ): Promise<Prepared> {
-  const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
+  const problems = restartProblems(money.sales.config, next);
+  if (problems.length > 0) return refusal(...problems);
+  const prepared = await money.prepare(next);
   return {
-    problems,
+    ...prepared,
     async commit() {
-      await money.sales.change(next);
-      money.networks.know(next);
+      await prepared.commit();
+      logger.level = next.logging.level;
+      for (const table of tables) table.limit(next.limits.connections);
       front?.configure(next);
       if (pool === undefined) return;
       logger.info("replacing the workers");
       await pool.replace();
       logger.info("all workers were replaced");
     },
-    drop: async () => undefined,
   };
 }
 
-function refusal(problem: Problem): Prepared {
+function refusal(...problems: readonly Problem[]): Prepared {
   const nothing = async (): Promise<void> => undefined;
-  return { problems: [problem], commit: nothing, drop: nothing };
+  return { problems, commit: nothing, drop: nothing };
 }
 
 /** The first to be opened is the last to be closed: by then all spans have ended. */

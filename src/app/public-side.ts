@@ -65,6 +65,7 @@ export class PublicSide {
   readonly #options: PublicSideOptions;
   readonly #backends: Backends;
   readonly #gateway: Gateway;
+  readonly #paywall: Paywall;
   readonly #blockhashes: BlockhashHints;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
@@ -94,7 +95,12 @@ export class PublicSide {
     );
     this.#backends = new Backends({ telemetry, fronts });
     this.#backends.configure(config);
-    const paywall = new Paywall({ payments, logger, settlementWaitMs, time: systemTime });
+    const paywall = (this.#paywall = new Paywall({
+      payments,
+      logger,
+      settlementWaitMs,
+      time: systemTime,
+    }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
     this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.work.inFlight);
@@ -111,6 +117,10 @@ export class PublicSide {
       .filter(({ untilMs }) => systemTime.now() < untilMs)
       .slice(0, MAX_EARLIER);
     this.#config = config;
+    const { connections, settlementWaitMs } = config.limits;
+    const maxConnections = Math.ceil(connections / this.#options.fronts);
+    for (const listener of this.#listeners) listener.limit(maxConnections);
+    this.#paywall.hold(settlementWaitMs);
     const before = [...this.#backends.engines.values()];
     const unused = this.#backends.configure(config);
     const ended = this.#gateway.work.configure(this.#settings());

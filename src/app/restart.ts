@@ -2,73 +2,71 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Config } from "../config/config.ts";
 import type { Problem } from "../config/config.ts";
-import { networkOf } from "../x402/network.ts";
 import { about } from "./problem.ts";
 import { pack } from "./start-order.ts";
 
-/** Keys of the file, and what they stand for. */
-const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown])[] = [
-  ["listen", ({ listen }) => listen],
-  ["sidecar", ({ sidecar }) => sidecar],
-  ["admin", ({ admin }) => admin],
-  ["store", ({ store, keeping }) => [store, keeping]],
-  ["workers", ({ workers }) => workers],
-  ["logging", ({ logging }) => logging],
-  [
-    "facilitator",
-    ({ facilitator }) => ({
-      ...facilitator,
-      embedded: facilitator.embedded.map((chain) => ({ ...chain, assets: [] })),
-      payees: 0,
-    }),
-  ],
-  ["limits", ({ limits }) => [limits.headerBytes, limits.connections, limits.settlementWaitMs]],
-  // Opened with the facilitator, which then has the tokens and payees that routes name; where nothing is
-  // settled here nobody asks for them.
-  [
-    "routes",
-    ({ facilitator }) =>
-      facilitator.embedded.length === 0
-        ? []
-        : [facilitator.embedded.map(({ assets }) => assets), facilitator.payees],
-  ],
+interface Fixed {
+  /** In the file. */
+  readonly key: string;
+  readonly part: (config: Config) => unknown;
+  /** What opened with it stays as it was opened. */
+  readonly why: string;
+}
+
+/** All that only a restart changes; `check`, the verdict on a reload and the paper tell it as it stands here. */
+export const NEEDS_RESTART: readonly Fixed[] = [
+  { key: "listen", part: ({ listen }) => listen, why: "addresses are opened at the start" },
+  { key: "sidecar", part: ({ sidecar }) => sidecar, why: "its address is opened at the start" },
+  { key: "admin", part: ({ admin }) => admin, why: "its address is opened at the start" },
+  {
+    key: "facilitator.listen",
+    part: ({ facilitator: { listen, basePath, remote } }) => {
+      // Without facilitators elsewhere nothing is noted of what others have settled here.
+      return listen === null ? null : [listen, basePath, remote.length > 0];
+    },
+    why: "its address is opened at the start; so is what it answers with and without facilitator.remote",
+  },
+  {
+    key: "facilitator.catalogue",
+    part: ({ facilitator: { catalogue, gateways, listen } }) => {
+      const listed = gateways.filter(({ urls }) => urls.length > 0);
+      return listen === null ? null : [catalogue, listed.map(({ name, urls }) => [name, urls])];
+    },
+    why: "the listing of others' sales is read at the start, and so are the urls of facilitator.auth.gateways",
+  },
+  {
+    key: "facilitator.foreign",
+    part: ({ facilitator }) => facilitator.foreign,
+    why: "payments that are looked for go by it from their beginning",
+  },
+  { key: "store", part: ({ store, keeping }) => [store, keeping], why: "the ledger stays open" },
+  { key: "workers", part: ({ workers }) => workers, why: "they share what the start has opened" },
+  {
+    key: "logging.format",
+    part: ({ logging }) => logging.format,
+    why: "standard output is opened with it",
+  },
+  {
+    key: "limits.header",
+    part: ({ limits }) => limits.headerBytes,
+    why: "listeners are opened with it",
+  },
 ];
 
-const REASONS: Readonly<Record<string, string>> = {
-  limits:
-    "limits.header, limits.connections and limits.settlementWait cannot change while the gateway runs",
-  routes:
-    "the tokens and payees of networks that are settled here cannot change while the gateway runs",
-};
+const SUGGESTION = "restart it to have this; until then everything stays as it was";
 
 /** A problem for each key whose change needs a restart; empty where the change can be made now. */
-export function restartProblems(
-  current: Config,
-  next: Config,
-  toldNetworks: readonly string[],
-): readonly Problem[] {
-  const changed = FIXED.filter(([, part]) => {
+export function restartProblems(current: Config, next: Config): readonly Problem[] {
+  const changed = NEEDS_RESTART.filter(({ part }) => {
     return !isDeepStrictEqual(pack(part(current)), pack(part(next)));
-  }).map(([key]) => key);
-  const problems = changed.map((key) => problem(next, key));
+  });
+  const problems = changed.map(({ key, why }) => {
+    return problem(next, key, `${key} cannot change while the gateway runs: ${why}`);
+  });
   if ((current.routes.length === 0) !== (next.routes.length === 0)) {
-    problems.push(
-      problem(
-        next,
-        "routes",
-        "a facilitator cannot become a gateway, nor a gateway a facilitator, while it runs",
-      ),
-    );
-  }
-  const untold = solanaNetworks(next).filter((network) => !toldNetworks.includes(network));
-  if (untold.length > 0) {
-    problems.push(
-      problem(
-        next,
-        "routes",
-        `nothing was sold on ${untold.join(", ")} when the gateway was started`,
-      ),
-    );
+    const message =
+      "a facilitator cannot become a gateway, nor a gateway a facilitator, while it runs";
+    problems.push(problem(next, "routes", message));
   }
   return problems;
 }
@@ -78,17 +76,7 @@ export function cannotChange(config: Config, phase: "starting" | "shutting down"
   return problem(config, "", `the gateway is ${phase}`);
 }
 
-function problem(config: Config, key: string, reason?: string): Problem {
-  return about(config, {
-    code: "needs-restart",
-    message: reason ?? REASONS[key] ?? `${key} cannot change while the gateway runs`,
-    suggestion: "restart it to have this; until then everything stays as it was",
-    path: [key],
-  });
-}
-
-function solanaNetworks({ routes }: Config): readonly string[] {
-  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
-  const networks = offers.map(({ network }) => network);
-  return [...new Set(networks)].filter((name) => networkOf(name).kind === "solana");
+function problem(config: Config, key: string, message: string): Problem {
+  const path = key === "" ? [] : key.split(".");
+  return about(config, { code: "needs-restart", message, suggestion: SUGGESTION, path });
 }

@@ -70,15 +70,18 @@ export class Sales {
   /** The documents about what is sold when they are asked for, the listing among them. */
   readonly publish: Publisher = (asked) => this.#publications.publish(asked);
 
-  /** Rejects, changing nothing, where the ledger cannot note the new terms. */
-  async change(config: Config): Promise<void> {
-    const termsChanges = await readTermsChanges(config, this.#ground.ledger);
-    const { routes, publicUrl, unmatched, protocol } = this.#config;
-    const terms = { routes, publicUrl, unmatched, protocol };
-    const replaced = { config: terms, replacedMs: systemTime.now() };
-    this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
-    this.#config = config;
-    this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, { ...this.#ground, changes: termsChanges });
+  /** Rejects where the ledger cannot note the new terms; what it resolves with puts them in force. */
+  async prepare(config: Config): Promise<() => void> {
+    const changes = await readTermsChanges(config, this.#ground.ledger);
+    const publications = new Publications(config, { ...this.#ground, changes });
+    return () => {
+      const { routes, publicUrl, unmatched, protocol } = this.#config;
+      const terms = { routes, publicUrl, unmatched, protocol };
+      const replaced = { config: terms, replacedMs: systemTime.now() };
+      this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
+      this.#config = config;
+      this.#termsChanges = changes;
+      this.#publications = publications;
+    };
   }
 }

@@ -4,7 +4,7 @@
  * account nonces and the keys are in this process and in no other.
  */
 import type { AddressInfo } from "node:net";
-import { Callers } from "../facilitator/callers.ts";
+import { Callers, type CallerToken } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import { readClient } from "../gateway/client/client.ts";
 import { networkOf } from "../http/ip-address.ts";
@@ -34,6 +34,7 @@ import { QualityNews } from "../discovery/quality.ts";
 import { startQuality } from "../publishing/quality.ts";
 import { Hub } from "../publishing/hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
+import type { Prepared } from "./reloading.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
 import { startSweeper } from "./sweeper.ts";
@@ -61,6 +62,8 @@ export interface SettlementProcess {
   readonly probes: readonly NetworkProbe[];
   readonly wallets: readonly FeeWallet[];
   readiness(): Promise<Readiness>;
+  /** Opens and looks at what another configuration needs here. */
+  prepare(next: Config): Promise<Prepared>;
 }
 
 /** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
@@ -77,7 +80,9 @@ export async function openSettlementProcess(
   const least = new LeastAmounts(config);
   const gauges = startGauges({
     ...ground,
-    mechanisms: facilitation.mechanisms,
+    get mechanisms() {
+      return facilitation.mechanisms;
+    },
     onWallet: (network, wallet) => least.note(network, wallet),
   });
   closing.defer(() => gauges.stop());
@@ -94,7 +99,9 @@ export async function openSettlementProcess(
   telemetry.metrics.networks.observeClosed(() => {
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? null]));
   });
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
+  const callers = new Callers(tokensOf(config));
+  const served = { ledger, list, hub, least, callers };
+  const address = await openFacilitator(parts, facilitation, served);
   const readiness = async (): Promise<Readiness> => {
     const canStore = await ledger.ping().then(
       () => true,
@@ -112,7 +119,22 @@ export async function openSettlementProcess(
   const signInKey = await ledger.signInKey();
   const known = { feePayers, networks, remotes, drafts, signers, signInKey };
   const selling = { ...known, sales, hub, quality };
-  return { ledger, router, ...selling, address, probes, wallets, readiness };
+  const prepare = async (next: Config): Promise<Prepared> => {
+    const sell = await sales.prepare(next);
+    const signing = await loadSolanaSigning(next);
+    const rotated = await facilitation.rotation.prepare(next);
+    return {
+      ...rotated,
+      async commit() {
+        await rotated.commit();
+        least.know(next);
+        callers.know(tokensOf(next));
+        if (signing !== undefined) signers.learn(signing);
+        sell();
+      },
+    };
+  };
+  return { ledger, router, ...selling, address, probes, wallets, readiness, prepare };
 }
 
 /**
@@ -182,14 +204,24 @@ interface Served {
   readonly list: Sales["list"];
   readonly hub: Hub | undefined;
   readonly least: LeastAmounts;
+  readonly callers: Callers;
+}
+
+/** Of those who may ask our facilitator. */
+function tokensOf({ facilitator }: Pick<Config, "facilitator">): readonly CallerToken[] {
+  const { bearer, gateways } = facilitator;
+  return [
+    ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
+    ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
+  ];
 }
 
 function openFacilitator(
   parts: Parts,
   { embedded, mechanisms, networks, router }: Facilitation,
-  { ledger, list, hub, least }: Served,
+  { ledger, list, hub, least, callers }: Served,
 ): Promise<AddressInfo | null> {
-  const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
+  const { listen: address, basePath, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
   const facilitator =
     remote.length === 0
@@ -200,10 +232,7 @@ function openFacilitator(
     facilitator,
     list,
     basePath,
-    callers: new Callers([
-      ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
-      ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
-    ]),
+    callers,
     leastAmount: (paid) => least.of(paid),
     isClosed: (network) => networks.closedReason(network) !== undefined,
     addressOf: (request) => networkOf(readClient(request, trusted).address),

@@ -85,3 +85,27 @@ test(
     expect(await stage.moved()).toEqual(sales(1n));
   },
 );
+
+test(
+  "is in no 402 from the reload on, and who was told it pays with it and is delivered",
+  async () => {
+    await using site = await Site.create();
+    const yaml = stage.yaml();
+    const served = await site.serve(yaml, { ...SOLANA_ENV, NEXT: NEXT_ENV.SOLANA_KEY });
+    await served.untilReady();
+    const url = `${served.url}/weather`;
+    const told = await stage.quote(url);
+    expect(told.extra).toMatchObject({ feePayer: FEE_PAYER.address });
+    await site.write(yaml.replace("env:SOLANA_KEY", "env:NEXT"));
+    const feePayer = testKey(NEXT_KEY).address;
+    await expect
+      .poll(async () => (await stage.quote(url)).extra, { timeout: 20_000 })
+      .toMatchObject({ feePayer });
+    await expectDelivered(served, stage.pay(told));
+    const after = stage.pay(await stage.quote(url));
+    expect(await stage.present(url, after)).toMatchObject({ status: 200 });
+    expect(await stage.moved()).toEqual(sales(2n));
+    expect(await served.end("SIGTERM")).toBe(0);
+  },
+  TIMEOUT_MS,
+);

@@ -87,6 +87,7 @@ const NOTHING_LEFT = refusedSignIn(
 
 export class Paywall {
   readonly #options: PaywallOptions;
+  #settlementWaitMs: number;
   readonly #payments: PaymentService;
   readonly #goods: Goods;
   readonly #newIdempotencyKey: () => string;
@@ -97,9 +98,15 @@ export class Paywall {
 
   constructor(options: PaywallOptions) {
     this.#options = options;
+    this.#settlementWaitMs = options.settlementWaitMs;
     this.#payments = options.payments;
     this.#goods = new Goods(options);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
+  }
+
+  /** So long are requests held for their settlement from now on, milliseconds. */
+  hold(settlementWaitMs: number): void {
+    this.#settlementWaitMs = settlementWaitMs;
   }
 
   async admit(presented: Presented): Promise<Admission> {
@@ -112,7 +119,8 @@ export class Paywall {
 
   /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
   async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
-    const { settlementWaitMs, time } = this.#options;
+    const { time } = this.#options;
+    const settlementWaitMs = this.#settlementWaitMs;
     const { binding, target, client } = asked;
     const signal = time.timeout(settlementWaitMs);
     let bought: readonly Payment[];
@@ -291,7 +299,8 @@ export class Paywall {
 
   /** How long a request is held. */
   #patience({ request }: Payment): AbortSignal {
-    const { settlementWaitMs, time } = this.#options;
+    const { time } = this.#options;
+    const settlementWaitMs = this.#settlementWaitMs;
     const { maxTimeoutSeconds } = request.paymentRequirements;
     return time.timeout(Math.min(settlementWaitMs, maxTimeoutSeconds * 1000));
   }
