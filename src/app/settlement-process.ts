@@ -14,7 +14,7 @@ import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { NetworkProbe } from "../payments/settlement/network-gate.ts";
 import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
-import { onTheWire } from "../facilitator/wire-facilitator.ts";
+import { onTheWire, type WireFacilitator } from "../facilitator/wire-facilitator.ts";
 import type { Readiness } from "../admin/admin.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -218,15 +218,20 @@ function tokensOf({ facilitator }: Pick<Config, "facilitator">): readonly Caller
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mechanisms, networks, router }: Facilitation,
+  { embedded, mechanisms, networks, rotation, router }: Facilitation,
   { ledger, list, hub, least, callers }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
-  const facilitator =
-    remote.length === 0
-      ? onTheWire(embedded)
-      : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  const own = onTheWire(embedded);
+  const recorded = new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  // As it is when each is asked.
+  const asked = (): WireFacilitator => (rotation.remotes.length === 0 ? own : recorded);
+  const facilitator: WireFacilitator = {
+    verify: (...question) => asked().verify(...question),
+    settle: (...question) => asked().settle(...question),
+    supported: (signal) => asked().supported(signal),
+  };
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

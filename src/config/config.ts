@@ -30,6 +30,7 @@ export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/r
 export type { AdminSettings, ListenAddress, ListenerTls } from "./listener/listeners.ts";
 export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
 export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
+export { NEEDS_RESTART } from "./restart-keys.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export type { PricedAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
