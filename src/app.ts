@@ -198,7 +198,7 @@ async function prepare(
       await prepared.commit();
       logger.level = next.logging.level;
       for (const table of tables) table.limit(next.limits.connections);
-      front?.configure(next);
+      await front?.configure(next);
       if (pool === undefined) return;
       logger.info("replacing the workers");
       await pool.replace();

@@ -81,8 +81,10 @@ export class KnownFeePayers implements FeePayers {
     this.#sources = { ...this.#sources, ...now };
     const { networks, mechanisms } = this.#sources;
     this.#here = new Map(mechanisms.map((each) => [each.network, each]));
+    const before = new Map(this.#offered.map(({ network, address }) => [network, address]));
     this.#offered = networks.map((network) => ({ network, address: this.offered(network) }));
-    this.#revision += 1;
+    const isSame = this.#offered.every(({ network, address }) => before.get(network) === address);
+    if (!isSame) this.#revision += 1;
     if (this.#isStarted && !this.#isAsking) void this.start();
   }
 

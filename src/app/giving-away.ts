@@ -5,7 +5,7 @@
  */
 import { priceOf, type Config, type Problem, type RouteSettings } from "../config/config.ts";
 import { Router } from "../gateway/paths/router.ts";
-import { Breath } from "../time/breath.ts";
+import { inTurns, type Steps } from "../time/breath.ts";
 import { about } from "./problem.ts";
 
 /** Routes that are named; of the others their number is told. */
@@ -26,7 +26,7 @@ export interface Read {
 export async function findGivenAway(before: Read, after: Read): Promise<readonly Problem[]> {
   const { config } = after;
   const cut = endsInTheMiddle(before.text, after.text);
-  const found = await findUnpriced(before.config, config);
+  const found = await inTurns(unpricedSteps(before.config, config));
   const named = found.slice(0, MAX_NAMED).map(({ route, method }) => {
     const now = config.routes.find(({ key }) => key === route.key);
     const asked = route.methods === null && method !== "GET" ? `, asked by ${method},` : "";
@@ -75,15 +75,15 @@ interface Unpriced {
 }
 
 /** Priced routes whose requests would be free, each once. */
-async function findUnpriced(before: Config, after: Config): Promise<readonly Unpriced[]> {
-  const breath = new Breath();
+function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[]> {
   const entries = after.routes.map((each) => ({ ...each, value: each.action.kind }));
-  const router = await Router.build(entries, {
+  const router = yield* Router.steps(entries, {
     guarded: (kind) => kind !== "free",
     unmatchedGuarded: after.unmatched === "deny",
   });
   const found: Unpriced[] = [];
   for (const route of before.routes) {
+    yield;
     if (route.action.kind !== "priced") continue;
     const path = examplePath(route);
     const method = (route.methods ?? USUAL_METHODS).find((each) => {
@@ -92,7 +92,6 @@ async function findUnpriced(before: Config, after: Config): Promise<readonly Unp
       return match.kind === "route" && match.value === "free";
     });
     if (method !== undefined) found.push({ route, method });
-    await breath.take();
   }
   return found;
 }

@@ -11,7 +11,7 @@ import {
   type Problem,
 } from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { Breath } from "../time/breath.ts";
+import { inTurns, type Steps } from "../time/breath.ts";
 import { messageOf } from "../x402/result.ts";
 import { findGivenAway } from "./giving-away.ts";
 
@@ -111,7 +111,7 @@ export class Reloading {
     };
     if (!loaded.ok) return refuse([], NO_CHANGES);
     const { config } = loaded;
-    const told = await describe(before.config, config);
+    const told = await inTurns(describe(before.config, config));
     const given = allowsFree === true ? [] : await findGivenAway(before, { text, config });
     const prepared = await prepare(config);
     const against = [...given, ...prepared.problems];
@@ -129,12 +129,11 @@ export class Reloading {
 
 type Told = Pick<Reloaded, "changes" | "moreChanges">;
 
-async function describe(before: Config, after: Config): Promise<Told> {
+function* describe(before: Config, after: Config): Steps<Told> {
   const changes: Change[] = [];
   let moreChanges = 0;
-  const breath = new Breath();
   for (const change of changesBetween(before, after)) {
-    if (change === null) await breath.take();
+    if (change === null) yield;
     else if (changes.length < MAX_CHANGES) changes.push(change);
     else moreChanges += 1;
   }

@@ -4,6 +4,7 @@
  */
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { inTurns } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
@@ -73,7 +74,7 @@ export class Sales {
   /** Rejects where the ledger cannot note the new terms; what it resolves with puts them in force. */
   async prepare(config: Config): Promise<() => void> {
     const changes = await readTermsChanges(config, this.#ground.ledger);
-    const publications = new Publications(config, { ...this.#ground, changes });
+    const publications = await inTurns(Publications.steps(config, { ...this.#ground, changes }));
     return () => {
       const { routes, publicUrl, unmatched, protocol } = this.#config;
       const terms = { routes, publicUrl, unmatched, protocol };

@@ -1,5 +1,6 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { start, type Running } from "../app.ts";
+import { loadInThread } from "../app/read-config.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
 import { FileWatch } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
@@ -29,7 +30,8 @@ export async function serve(file: string, version: string): Promise<number> {
   const stopped = firstSignal();
   process.on("SIGHUP", () => void running?.reload("SIGHUP"));
   try {
-    running = await start(loaded.config, version, { read: loaded });
+    const load = (): ReturnType<typeof loadConfig> => loadInThread(process.argv[1] ?? "", file);
+    running = await start(loaded.config, version, { read: loaded, load });
   } catch (cause) {
     const reason = messageOf(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);

@@ -16,7 +16,7 @@
  * writes `/docs: free` and `/Docs: $1` says that the backend tells them apart.
  */
 import { foldName, readingsOf, type Reading, type Segment } from "../../http/path-readings.ts";
-import { Breath } from "../../time/breath.ts";
+import type { Steps } from "../../time/breath.ts";
 import { Trie } from "./segment-trie.ts";
 import { readTarget } from "./target.ts";
 
@@ -59,16 +59,15 @@ export class Router<Value> {
     for (const route of routes) this.#add(route);
   }
 
-  /** The same as by the constructor, with pauses for others: thousands of routes take a while. */
-  static async build<Value>(
+  /** The same as by the constructor, a step for each route. */
+  static *steps<Value>(
     routes: Iterable<Route<Value>>,
     options: RouterOptions<Value>,
-  ): Promise<Router<Value>> {
+  ): Steps<Router<Value>> {
     const router = new Router<Value>([], options);
-    const breath = new Breath();
     for (const route of routes) {
       router.#add(route);
-      await breath.take();
+      yield;
     }
     return router;
   }
