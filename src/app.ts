@@ -13,12 +13,19 @@ import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
 import { toldRoutes } from "./app/request-snapshot.ts";
 import { refundsLast } from "./app/resolutions.ts";
 import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
+import type { ConnectionTable } from "./gateway/listener/connection-table.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
 import type { FeeWallet } from "./app/wallets.ts";
 import { countWorkers } from "./app/count-workers.ts";
 import { openWorkers } from "./app/workers.ts";
-import { Reloading, type ReloadCause, type Reloaded } from "./app/reloading.ts";
+import {
+  Reloading,
+  type Prepared,
+  type ReloadCause,
+  type Reloaded,
+  type ReloadWish,
+} from "./app/reloading.ts";
 import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { NetworkProbe } from "./payments/settlement/network-gate.ts";
@@ -49,12 +56,14 @@ export interface Running {
   readonly workers: number;
   /** Resolves with the reason where it is no use to go on: the caller closes, and ends with an error. */
   readonly hopeless: Promise<string>;
+  /** Whether the configuration wants its file to be taken up whenever that changes. */
+  readonly isWatching: boolean;
   /**
    * Reads the configuration once more and serves by it from here on, without a dropped request; prices that
    * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
    * nothing has changed then.
    */
-  reload(cause: ReloadCause): Promise<Reloaded>;
+  reload(cause: ReloadCause, wish?: ReloadWish): Promise<Reloaded>;
   /**
    * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
    * `shutdown.within`, closes everything. Idempotent.
@@ -67,21 +76,30 @@ export interface StartOptions {
   readonly script?: string;
   /** Reads the configuration once more; default: its file. */
   readonly load?: () => Promise<ParseResult>;
+  /** What was read of the file that the configuration is of; default: nothing is known of it. */
+  readonly read?: Pick<ParseResult, "text" | "hash">;
 }
+
+const UNREAD: Pick<ParseResult, "text" | "hash"> = { text: "", hash: "" };
 
 /** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
 export async function start(
   config: Config,
   version: string,
-  { script = process.argv[1] ?? "", load = () => loadConfig(config.file) }: StartOptions = {},
+  {
+    script = process.argv[1] ?? "",
+    load = () => loadConfig(config.file),
+    read = UNREAD,
+  }: StartOptions = {},
 ): Promise<Running> {
   await using closing = new AsyncDisposableStack();
   const time = systemTime;
-  const telemetry = await openTelemetry(config, version, { closing, time });
+  const telemetry = await openTelemetry(config, version, { closing, time, hash: read.hash });
   const { logger } = telemetry;
   /** Aborts when the time for a shutdown is up. */
   const patience = new AbortController();
-  const parts = { config, telemetry, time, closing, patience: patience.signal };
+  const tables = new Set<ConnectionTable>();
+  const parts = { config, telemetry, time, closing, patience: patience.signal, tables };
   // Before any address: a second process on the same ledger hears what is wrong.
   const ledger = await openLedger(config, { logger, time });
   closing.defer(() => ledger.close());
@@ -102,15 +120,16 @@ export async function start(
   };
   const reloading = new Reloading({
     load,
-    apply: async (next) => {
-      if (draining) return [cannotChange(next, "shutting down")];
-      if (serving === undefined) return [cannotChange(next, "starting")];
-      return applyTo({ ...serving, telemetry }, next);
+    running: { text: read.text, config },
+    prepare: async (next) => {
+      if (draining) return refusal(cannotChange(next, "shutting down"));
+      if (serving === undefined) return refusal(cannotChange(next, "starting"));
+      return prepare({ ...serving, telemetry, tables }, next);
     },
     logger,
-    onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
+    onEnd: (isInUse, hash) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hash),
   });
-  const reload = (): Promise<Reloaded> => reloading.reload("POST /-/reload");
+  const reload = (wish: ReloadWish): Promise<Reloaded> => reloading.reload("POST /-/reload", wish);
   const shown = new PaymentsPageAccess(parts, ledger, () => serving);
   const { payments, hosts } = shown;
   const listing = () => wordsOfRoutes(serving?.money);
@@ -156,7 +175,10 @@ export async function start(
     telemetry,
     workers,
     hopeless: pool?.hopeless ?? new Promise(() => undefined),
-    reload: (cause) => reloading.reload(cause),
+    reload: (cause, wish) => reloading.reload(cause, wish),
+    get isWatching() {
+      return money.sales.config.watch;
+    },
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
@@ -167,33 +189,47 @@ interface Serving {
   readonly pool: WorkerPool | undefined;
 }
 
-/** What speaks against a change; where nothing does it has been made. */
-async function applyTo(
-  { money, front, pool, telemetry }: Serving & { readonly telemetry: Telemetry },
+interface Changed extends Serving, Pick<Parts, "tables"> {
+  readonly telemetry: Telemetry;
+}
+
+/** Everything that a change takes, so far that nothing can go wrong with it any more. */
+async function prepare(
+  { money, front, pool, telemetry, tables }: Changed,
   next: Config,
-): Promise<readonly Problem[]> {
-  const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
-  if (problems.length > 0) return problems;
-  await money.sales.change(next);
-  money.networks.know(next);
-  front?.configure(next);
-  const { logger, metrics, access } = telemetry;
-  setLevel(logger, next.logging.level);
-  access?.reopen();
-  metrics.configureRoutes(toldRoutes(next));
-  if (pool === undefined) return [];
-  pool.configureRoutes(toldRoutes(next));
-  logger.info("replacing the workers");
-  await pool.replace();
-  logger.info("all workers were replaced");
-  return [];
+): Promise<Prepared> {
+  const problems = restartProblems(money.sales.config, next);
+  if (problems.length > 0) return refusal(...problems);
+  const prepared = await money.prepare(next);
+  return {
+    ...prepared,
+    async commit() {
+      await prepared.commit();
+      const { logger, metrics, access } = telemetry;
+      setLevel(logger, next.logging.level);
+      access?.reopen();
+      metrics.configureRoutes(toldRoutes(next));
+      for (const table of tables) table.limit(next.limits.connections);
+      await front?.configure(next);
+      if (pool === undefined) return;
+      pool.configureRoutes(toldRoutes(next));
+      logger.info("replacing the workers");
+      await pool.replace();
+      logger.info("all workers were replaced");
+    },
+  };
+}
+
+function refusal(...problems: readonly Problem[]): Prepared {
+  const nothing = async (): Promise<void> => undefined;
+  return { problems, commit: nothing, drop: nothing };
 }
 
 /** The first to be opened is the last to be closed: by then all spans have ended. */
 async function openTelemetry(
   config: Config,
   version: string,
-  { closing, time }: Pick<Parts, "closing" | "time">,
+  { closing, time, hash }: Pick<Parts, "closing" | "time"> & { readonly hash: string },
 ): Promise<Telemetry> {
   const { access } = config.logging;
   const isShared = config.workers !== 1 || access?.file === null;
@@ -202,7 +238,7 @@ async function openTelemetry(
   metrics.configureRoutes(toldRoutes(config));
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
-  metrics.configuration.loaded(true, time.now());
+  metrics.configuration.loaded(true, time.now(), hash);
   const told = { logger, metrics, timeline: createTimeline(config.admin, time) };
   return { ...told, access: openAccess(config, told) };
 }

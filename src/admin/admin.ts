@@ -40,12 +40,20 @@ export interface AdminOptions {
   /** From now on that is the least severe of what is logged, until the next reload. */
   readonly level?: (level: LogLevel) => void;
   /** Reads the configuration once more. */
-  readonly reload?: () => Promise<ReloadVerdict>;
+  readonly reload?: (wish: ReloadWish) => Promise<ReloadVerdict>;
+}
+
+/** What is wanted of a reload: `?dry-run`, `?allow-free`. */
+interface ReloadWish {
+  readonly isDry: boolean;
+  readonly allowsFree: boolean;
 }
 
 /** What came of a reload: the problems are those of the file, and what speaks against it now. */
 export interface ReloadVerdict {
   readonly reloaded: boolean;
+  /** Only of one that was to change nothing. */
+  readonly wouldReload?: boolean;
   readonly problems: readonly object[];
 }
 
@@ -69,7 +77,7 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
     const path = (request.url ?? "").split("?", 1)[0];
     if (!names.has(request.headers.host)) return send(response, 403, UNKNOWN_NAME);
     if (path === "/-/reload" && options.reload !== undefined) {
-      return isOrder(request, response) ? reload(response, options.reload) : undefined;
+      return isOrder(request, response) ? reload(request, response, options.reload) : undefined;
     }
     const [, level] = /^\/-\/log-level\/(.*)$/.exec(path ?? "") ?? [];
     if (level !== undefined && options.level !== undefined) {
@@ -148,12 +156,18 @@ function setLevel(
 }
 
 async function reload(
+  request: IncomingMessage,
   response: ServerResponse,
   reloads: NonNullable<AdminOptions["reload"]>,
 ): Promise<void> {
-  const verdict = await reloads();
+  const asked = new URLSearchParams((request.url ?? "").split("?")[1]);
+  const verdict = await reloads({
+    isDry: asked.has("dry-run"),
+    allowsFree: asked.has("allow-free"),
+  });
+  const isGood = verdict.wouldReload ?? verdict.reloaded;
   response.setHeader("Content-Type", "application/json");
-  send(response, verdict.reloaded ? 200 : 422, `${JSON.stringify(verdict)}\n`);
+  send(response, isGood ? 200 : 422, `${JSON.stringify(verdict)}\n`);
 }
 
 function send(response: ServerResponse, status: number, body: string | Buffer): void {

@@ -2,7 +2,7 @@
  * Configuration -> the chains that are settled on and looked at. What only one kind of network needs is
  * loaded where such a network is configured: Solana's libraries would double the start of all others.
  */
-import type { Config, ObservedNetwork } from "../config/config.ts";
+import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
 import type { TakenFees, Follower, Mechanism, Observer, Probed } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -32,47 +32,63 @@ export function createMechanisms(
 ): Promise<readonly Mechanism[]> {
   const { embedded, payees } = facilitator;
   return Promise.all(
-    embedded.map(async (settings) => {
-      const keys = settings.signers.map(({ key }) => key.reveal());
-      const refundKey = refunds?.signers[settings.kind]?.key.reveal();
-      if (settings.kind === "evm") {
-        const allowPayTo = payeesOf(payees, isEvmAddress);
-        const { smartWallets } = settings;
-        const ours = { keys, refundKey, allowPayTo, smartWallets };
-        return createEvmMechanism({ ...evmChain(settings, at), ...ours });
-      }
-      const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
-      const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
-      const allowPayTo = payeesOf(payees, isSolanaAddress);
-      return createSolanaMechanism({
-        ...solanaChain(settings, at),
-        keys,
-        refundKey,
-        allowPayTo,
-        maxFeeLamports,
-        lighthouse,
-        lighthouseLossPerHour,
-        onGuardState: guardTeller(settings, at.telemetry),
-      });
-    }),
+    embedded.map((settings) => createMechanism(settings, { payees, refunds }, at)),
   );
+}
+
+/** A network that is settled here, and the keys of accounts that buyers may have been told a while ago. */
+export type SettledNetwork = EmbeddedNetwork & {
+  readonly leaving?: EmbeddedNetwork["signers"];
+};
+
+export async function createMechanism(
+  settings: SettledNetwork,
+  { payees, refunds }: { readonly payees: Payees; readonly refunds: Config["refunds"] },
+  at: Surroundings,
+): Promise<Mechanism> {
+  const keys = settings.signers.map(({ key }) => key.reveal());
+  const refundKey = refunds?.signers[settings.kind]?.key.reveal();
+  if (settings.kind === "evm") {
+    const allowPayTo = payeesOf(payees, isEvmAddress);
+    const { smartWallets } = settings;
+    const ours = { keys, refundKey, allowPayTo, smartWallets };
+    return createEvmMechanism({ ...evmChain(settings, at), ...ours });
+  }
+  const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
+  const { maxFeeLamports, lighthouse, lighthouseLossPerHour, leaving = [] } = settings;
+  return createSolanaMechanism({
+    ...solanaChain(settings, at),
+    keys,
+    refundKey,
+    leavingKeys: leaving.map(({ key }) => key.reveal()),
+    allowPayTo: payeesOf(payees, isSolanaAddress),
+    maxFeeLamports,
+    lighthouse,
+    lighthouseLossPerHour,
+    onGuardState: guardTeller(settings, at.telemetry),
+  });
 }
 
 /** What can be looked at without a key. */
 export function createObservers(
   networks: readonly ObservedNetwork[],
   at: Surroundings,
-): Promise<readonly (Observer & Follower & Probed & TakenFees)[]> {
-  return Promise.all(
-    networks.map(async (settings) => {
-      if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
-      const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
-      return createSolanaObserver(solanaChain(settings, at));
-    }),
-  );
+): Promise<readonly ObservedChain[]> {
+  return Promise.all(networks.map((settings) => createObserver(settings, at)));
 }
 
-type Payees = Config["facilitator"]["payees"];
+export type ObservedChain = Observer & Follower & Probed & TakenFees;
+
+export async function createObserver(
+  settings: ObservedNetwork,
+  at: Surroundings,
+): Promise<ObservedChain> {
+  if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
+  const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
+  return createSolanaObserver(solanaChain(settings, at));
+}
+
+export type Payees = Config["facilitator"]["payees"];
 
 /** Those payees who can be paid on that kind of network; an empty list allows nobody. */
 function payeesOf(payees: Payees, isOfKind: (address: string) => boolean): Payees {

@@ -30,17 +30,19 @@ export function draftNetworks({ facilitator }: Pick<Config, "facilitator">): Rea
 
 /** Transactions that are written in this process. */
 export class LocalDrafts implements Drafts {
-  readonly networks: ReadonlySet<string>;
   readonly #observers: ReadonlyMap<string, Writing>;
   readonly #time: Time;
   #secondMs = Number.NEGATIVE_INFINITY;
   #written = 0;
 
   constructor(observers: ReadonlyMap<string, Writing>, time: Time) {
-    const able = [...observers].filter(([, { draft }]) => draft !== undefined);
-    this.networks = new Set(able.map(([network]) => network));
     this.#observers = observers;
     this.#time = time;
+  }
+
+  get networks(): ReadonlySet<string> {
+    const able = [...this.#observers].filter(([, { draft }]) => draft !== undefined);
+    return new Set(able.map(([network]) => network));
   }
 
   async draft(requirement: PaymentRequirements, payer: string): Promise<string> {

@@ -26,6 +26,7 @@ import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
 import { ATTODOLLAR_DECIMALS } from "../x402/amount.ts";
 import { isSameToken } from "../x402/token.ts";
+import { Rotation, type WatchedRemote } from "./rotation.ts";
 import { describeWallets, type FeeWallet } from "./wallets.ts";
 
 export interface Facilitation {
@@ -41,7 +42,9 @@ export interface Facilitation {
   readonly observers: ReadonlyMap<string, Observer>;
   /** Settles in this process, on the networks of {@link mechanisms}, and sees what it signed before to its end. */
   readonly embedded: EmbeddedFacilitator;
-  /** Those elsewhere. */
+  /** Puts others in the place of all of these. */
+  readonly rotation: Rotation;
+  /** Those elsewhere, at the start. */
   readonly remotes: readonly RemoteFacilitator[];
   readonly mechanisms: readonly Mechanism[];
   readonly gate: NetworkGate;
@@ -70,19 +73,26 @@ export async function openFacilitation(
   closing: AsyncDisposableStack,
 ): Promise<Facilitation> {
   const { ledger, telemetry, time, stopped = NO_STOPS } = ground;
+  const { facilitator } = config;
   const onDoubt = (network: NetworkName): void => gate.doubt(network);
-  const mechanisms = await createMechanisms(config, { ...ground, onDoubt });
-  for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
-  const observed = await createObservers(config.facilitator.observed, { ...ground, onDoubt });
-  for (const observer of observed) closing.defer(() => observer.close());
+  const at = { ...ground, onDoubt };
+  const mechanisms = await createMechanisms(config, at);
+  const observed = await createObservers(facilitator.observed, at);
   const gate = new NetworkGate([...mechanisms, ...observed], telemetry, time);
-  closing.defer(() => gate.close());
-  const watched = watchRemotes(config, ground);
+  const openRemote = (settings: RemoteSettings): WatchedRemote => watchRemote(settings, ground);
+  const watched = facilitator.remote.map(openRemote);
   const remotes = watched.map(({ remote }) => remote);
-  for (const { remote, lookout } of watched) {
-    closing.defer(() => remote.close());
-    closing.defer(() => lookout.close());
-  }
+  // A payment that was handed over before its network was settled here is looked for as well.
+  const chains = new Map(
+    [...observed, ...mechanisms].map((each) => [each.network as string, each]),
+  );
+  const opened = {
+    mechanisms: openedBy(facilitator.embedded, ({ network }) => network, mechanisms),
+    observers: openedBy(facilitator.observed, ({ network }) => network, observed),
+    remotes: openedBy(facilitator.remote, ({ url }) => url, watched),
+  };
+  const rotation = new Rotation(config, { telemetry, time, at, openRemote, chains, opened, gate });
+  closing.defer(() => rotation.close());
   // Before anybody can be asked about a network by mistake, and no longer than a start may take.
   const elsewhere = Promise.all(watched.map(({ lookout }) => lookout.open()));
   const [probes] = await Promise.all([
@@ -90,21 +100,20 @@ export async function openFacilitation(
     waitWithin(elsewhere, time.timeout(FIRST_ANSWERS_MS), undefined),
   ]);
 
-  const { foreign } = config.facilitator;
+  const { foreign } = facilitator;
   const describeAsset = (network: string, asset: string) => {
-    const { embedded, observed } = config.facilitator;
-    const settings = [...embedded, ...observed].find((each) => each.network === network);
     const usual = findNetwork(network)?.asset;
-    const assets: readonly Asset[] = settings?.assets ?? (usual === undefined ? [] : [usual]);
+    const assets: readonly Asset[] =
+      rotation.settingsOf(network)?.assets ?? (usual === undefined ? [] : [usual]);
     const known = assets.find((each) => isSameToken(network, each.address, asset));
     return known ?? { symbol: "unknown", decimals: 0 };
   };
   const nativePrice = (network: string): bigint | null => {
-    const settings = config.facilitator.embedded.find((each) => each.network === network);
-    return settings?.nativePriceAttodollars ?? null;
+    const settings = rotation.settingsOf(network);
+    return settings !== undefined && "nativePriceAttodollars" in settings
+      ? settings.nativePriceAttodollars
+      : null;
   };
-  // A payment that was handed over before its network was settled here is looked for as well.
-  const chains = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
   const observers: ReadonlyMap<string, Observer> = chains;
   const embedded = new EmbeddedFacilitator({
     mechanisms,
@@ -128,7 +137,9 @@ export async function openFacilitation(
     foreign,
     describeAsset,
   });
-  const feePayers = createFeePayers(config, { mechanisms, router, remotes, telemetry, time });
+  const sources = { router, telemetry, time };
+  const asked = { mechanisms, ...feePayersAsked(config, router, remotes) };
+  const feePayers = new KnownFeePayers({ ...sources, ...asked });
   const hasFeePayer = (network: string): boolean => feePayers.offered(network) !== undefined;
   const networks = new KnownNetworks({
     gate,
@@ -139,6 +150,17 @@ export async function openFacilitation(
     time,
   });
   networks.know(config);
+  rotation.tell({
+    embedded,
+    use: (settlers, now) => {
+      router.use(settlers);
+      const inForce = now.remotes.map(({ remote }) => remote);
+      const { leaving } = now;
+      const told = { mechanisms: now.mechanisms, leaving };
+      feePayers.know({ ...told, ...feePayersAsked(now.config, router, inForce) });
+      networks.know(now.config, now.remotes);
+    },
+  });
   // Of the networks that can be asked now.
   const { signal } = new AbortController();
   const open = mechanisms.filter(({ network }) => gate.isOpen(network));
@@ -154,8 +176,11 @@ export async function openFacilitation(
     networks,
     observers,
     embedded,
+    rotation,
     remotes,
-    mechanisms,
+    get mechanisms() {
+      return rotation.mechanisms;
+    },
     gate,
     probes: probes.map((probe) => {
       const { findings, ...rest } = withLosses(probe, config, balances);
@@ -199,42 +224,57 @@ function withLosses(probe: NetworkProbe, config: Config, balances: Balances): Ne
   return probe;
 }
 
-/** Facilitators elsewhere are asked only where a payment on Solana depends on what they tell. */
-function createFeePayers(
-  { routes, facilitator }: Config,
-  { remotes, ...sources }: Omit<FeePayerSources, "networks">,
-): KnownFeePayers {
+/**
+ * Solana networks on which something is sold, and whom that makes us ask: facilitators elsewhere only where a payment on
+ * Solana depends on what they tell.
+ */
+function feePayersAsked(
+  { routes, facilitator }: Pick<Config, "routes" | "facilitator">,
+  router: Pick<FacilitatorRouter, "isRemote">,
+  remotes: readonly RemoteFacilitator[],
+): Pick<FeePayerSources, "networks" | "remotes"> {
   const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
   const sold = offers.map(({ network }) => network);
   const networks = [...new Set(sold)].filter((name) => networkOf(name).kind === "solana");
-  const isSoldElsewhere = networks.some((name) => sources.router.isRemote(name));
+  const isSoldElsewhere = networks.some((name) => router.isRemote(name));
   // One of several is chosen by the account that a payment names, also for those who ask us to settle.
   const isChosenFrom = facilitator.listen !== null && remotes.length > 1;
-  const asked = isSoldElsewhere || isChosenFrom ? remotes : [];
-  return new KnownFeePayers({ ...sources, networks, remotes: asked });
+  return { networks, remotes: isSoldElsewhere || isChosenFrom ? remotes : [] };
 }
 
-/** Each with who looks whether it is there, and knows us. */
-function watchRemotes(
-  { facilitator }: Pick<Config, "facilitator">,
+/** What was opened, beside its settings. */
+function openedBy<Settings, Part>(
+  all: readonly Settings[],
+  nameOf: (settings: Settings) => string,
+  parts: readonly Part[],
+): ReadonlyMap<string, { readonly settings: Settings; readonly part: Part }> {
+  return new Map(
+    all.flatMap((settings, index) => {
+      const part = parts[index];
+      return part === undefined ? [] : [[nameOf(settings), { settings, part }] as const];
+    }),
+  );
+}
+
+/** With who looks whether it is there, and knows us. */
+function watchRemote(
+  settings: RemoteSettings,
   { telemetry, time }: Pick<Ground, "telemetry" | "time">,
-) {
+): WatchedRemote {
   const { logger } = telemetry;
-  return facilitator.remote.map((settings) => {
-    const onDoubt = (): void => lookout.doubt();
-    const remote = createRemote(settings, { telemetry, time, onDoubt });
-    const probe = (signal: AbortSignal) => remote.probe(signal);
-    const { name } = remote;
-    const lookout: Lookout = new Lookout({
-      what: "facilitator",
-      name,
-      away: "facilitator",
-      probe,
-      logger,
-      time,
-    });
-    return { remote, lookout };
+  const onDoubt = (): void => lookout.doubt();
+  const remote = createRemote(settings, { telemetry, time, onDoubt });
+  const probe = (signal: AbortSignal) => remote.probe(signal);
+  const { name } = remote;
+  const lookout: Lookout = new Lookout({
+    what: "facilitator",
+    name,
+    away: "facilitator",
+    probe,
+    logger,
+    time,
   });
+  return { remote, lookout };
 }
 
 export function createRemote(

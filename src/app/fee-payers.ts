@@ -35,6 +35,8 @@ export interface FeePayerSources {
   readonly networks: readonly NetworkName[];
   /** What settles here, on whatever network. */
   readonly mechanisms: readonly Pick<Mechanism, "network" | "kind" | "accounts">[];
+  /** What settled here until a while ago: buyers may have been told its accounts. Default: nothing. */
+  readonly leaving?: readonly Pick<Mechanism, "network" | "accounts">[];
   readonly router: Pick<FacilitatorRouter, "feePayer" | "hasFeePayer" | "isRemote">;
   /**
    * Those of the router that are asked; empty: nothing depends on what they tell. Where nothing is sold, they
@@ -51,11 +53,11 @@ export interface ToldElsewhere {
 }
 
 export class KnownFeePayers implements FeePayers {
-  readonly #sources: FeePayerSources;
+  #sources: FeePayerSources;
   /** What settles here, by network. */
-  readonly #here: ReadonlyMap<string, FeePayerSources["mechanisms"][number]>;
+  #here: ReadonlyMap<string, FeePayerSources["mechanisms"][number]> = new Map();
   /** What is told as of {@link revision}, by network. */
-  readonly #offered: { readonly network: NetworkName; address: string | undefined }[];
+  #offered: { readonly network: NetworkName; address: string | undefined }[] = [];
   readonly #closing = new AbortController();
   /** Facilitators whose last answer could not be had. */
   readonly #silent = new Set<string>();
@@ -63,15 +65,27 @@ export class KnownFeePayers implements FeePayers {
   readonly #missed = new Set<NetworkName>();
   #revision = 0;
   #comparedMs = Number.NEGATIVE_INFINITY;
+  #isStarted = false;
+  #isAsking = false;
   #asking: Promise<void> = Promise.resolve();
 
   constructor(sources: FeePayerSources) {
     this.#sources = sources;
-    this.#here = new Map(sources.mechanisms.map((each) => [each.network, each]));
-    this.#offered = sources.networks.map((network) => ({
-      network,
-      address: this.offered(network),
-    }));
+    this.know({});
+  }
+
+  /** What is sold and what settles from now on, in place of what did. Who has to be asked is asked from now on, too. */
+  know(
+    now: Partial<Pick<FeePayerSources, "networks" | "mechanisms" | "leaving" | "remotes">>,
+  ): void {
+    this.#sources = { ...this.#sources, ...now };
+    const { networks, mechanisms } = this.#sources;
+    this.#here = new Map(mechanisms.map((each) => [each.network, each]));
+    const before = new Map(this.#offered.map(({ network, address }) => [network, address]));
+    this.#offered = networks.map((network) => ({ network, address: this.offered(network) }));
+    const isSame = this.#offered.every(({ network, address }) => before.get(network) === address);
+    if (!isSame) this.#revision += 1;
+    if (this.#isStarted && !this.#isAsking) void this.start();
   }
 
   /** Solana networks on which something is sold. */
@@ -96,10 +110,10 @@ export class KnownFeePayers implements FeePayers {
   }
 
   isKnown(network: string, address: string): boolean {
-    const mechanism = this.#here.get(network);
-    return mechanism === undefined
-      ? this.#sources.router.hasFeePayer(network, address)
-      : mechanism.accounts.includes(address);
+    const { leaving = [], router } = this.#sources;
+    const ours = [this.#here.get(network), ...leaving.filter((each) => each.network === network)];
+    if (ours.some((mechanism) => mechanism?.accounts.includes(address))) return true;
+    return router.hasFeePayer(network, address);
   }
 
   /** Whom buyers are told on networks that are settled elsewhere; null: nobody yet. */
@@ -113,7 +127,9 @@ export class KnownFeePayers implements FeePayers {
    * on asking until it is stopped.
    */
   async start(): Promise<void> {
+    this.#isStarted = true;
     if (this.#sources.remotes.length === 0) return;
+    this.#isAsking = true;
     const first = this.#ask();
     this.#asking = this.#askAgain(first);
     if (this.elsewhere().length === 0) return;

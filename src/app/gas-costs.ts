@@ -41,10 +41,15 @@ export function findLosses(
 
 /** What others have to pay at least, so that it is settled for them: `allow.minAmount`, else about its gas. */
 export class LeastAmounts {
-  readonly #config: Pick<Config, "facilitator">;
+  #config: Pick<Config, "facilitator">;
   readonly #costs = new Map<string, Cost>();
 
   constructor(config: Pick<Config, "facilitator">) {
+    this.#config = config;
+  }
+
+  /** By which it is from now on. */
+  know(config: Pick<Config, "facilitator">): void {
     this.#config = config;
   }
 

@@ -60,25 +60,23 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
       );
     }),
   ];
-  const telling = sources.mechanisms.filter(({ headTime }) => headTime !== undefined);
-  if (telling.length > 0)
-    loops.push(
-      loop(HEADS_MS, async () => {
-        // One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for.
-        const { mechanisms, telemetry, time } = sources;
-        const limit = AbortSignal.any([signal, time.timeout(BALANCE_TIMEOUT_MS)]);
-        await Promise.all(
-          mechanisms.map(async (mechanism) => {
-            const { network } = mechanism;
-            const timestamp = await mechanism.headTime?.(limit).catch((cause: unknown) => {
-              telemetry.logger.debug({ err: cause, network }, "the newest block cannot be read");
-              return undefined;
-            });
-            if (timestamp !== undefined) telemetry.metrics.networks.head(network, timestamp);
-          }),
-        );
-      }),
-    );
+  loops.push(
+    loop(HEADS_MS, async () => {
+      // One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for.
+      const { mechanisms, telemetry, time } = sources;
+      const limit = AbortSignal.any([signal, time.timeout(BALANCE_TIMEOUT_MS)]);
+      await Promise.all(
+        mechanisms.map(async (mechanism) => {
+          const { network } = mechanism;
+          const timestamp = await mechanism.headTime?.(limit).catch((cause: unknown) => {
+            telemetry.logger.debug({ err: cause, network }, "the newest block cannot be read");
+            return undefined;
+          });
+          if (timestamp !== undefined) telemetry.metrics.networks.head(network, timestamp);
+        }),
+      );
+    }),
+  );
   return {
     async stop() {
       stopping.abort();

@@ -46,7 +46,7 @@ interface Known {
 }
 
 export class KnownNetworks implements NetworkStates {
-  readonly #sources: NetworkSources;
+  #sources: NetworkSources;
   #used: readonly NetworkName[] = [];
   /** Those that were asked for. */
   readonly #known = new Map<string, Known>();
@@ -62,8 +62,15 @@ export class KnownNetworks implements NetworkStates {
     return this.#used;
   }
 
-  /** Networks on which something is sold, and those that are settled here for others. */
-  know({ routes, facilitator }: Pick<Config, "routes" | "facilitator">): void {
+  /**
+   * Networks on which something is sold, and those that are settled here for others.
+   * @param remotes facilitators elsewhere from now on; default: those that there are
+   */
+  know(
+    { routes, facilitator }: Pick<Config, "routes" | "facilitator">,
+    remotes: NetworkSources["remotes"] = this.#sources.remotes,
+  ): void {
+    this.#sources = { ...this.#sources, remotes };
     const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
     const all = [...facilitator.embedded, ...offers].map(({ network }) => network);
     this.#used = [...new Set(all)];

@@ -19,19 +19,20 @@ import { Sidecar } from "../gateway/sidecar/sidecar.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings } from "../gateway/work.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
 import { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
-import { createEarlierQuotes, createSnapshot } from "./request-snapshot.ts";
+import { createEarlierQuotes, earlierSteps, snapshotSteps } from "./request-snapshot.ts";
 import { SilentEngine } from "./silent-engine.ts";
 import { placesOfEach } from "./places.ts";
 
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
-  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers"
+  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers" | "watch"
 >;
 
 export interface PublicSideOptions {
@@ -65,6 +66,7 @@ export class PublicSide {
   readonly #options: PublicSideOptions;
   readonly #backends: Backends;
   readonly #gateway: Gateway;
+  readonly #paywall: Paywall;
   readonly #blockhashes: BlockhashHints;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
@@ -94,9 +96,14 @@ export class PublicSide {
     );
     this.#backends = new Backends({ telemetry, fronts });
     this.#backends.configure(config);
-    const paywall = new Paywall({ payments, logger, settlementWaitMs, time: systemTime });
+    const paywall = (this.#paywall = new Paywall({
+      payments,
+      logger,
+      settlementWaitMs,
+      time: systemTime,
+    }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
-    this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
+    this.#gateway = new Gateway({ ...atOnce(this.#settings()), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.work.inFlight);
     metrics.observePlaces(() => this.#gateway.work.places);
   }
@@ -105,15 +112,25 @@ export class PublicSide {
    * Requests from here on are answered by this configuration, those that are in flight by the one before.
    * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are.
    */
-  configure(config: PublicSideConfig): void {
-    const replaced = createEarlierQuotes(this.#config, this.#options.feePayers, systemTime.now());
-    this.#earlier = [replaced, ...this.#earlier]
-      .filter(({ untilMs }) => systemTime.now() < untilMs)
-      .slice(0, MAX_EARLIER);
+  async configure(config: PublicSideConfig): Promise<void> {
+    const { feePayers } = this.#options;
+    const replaced = await inTurns(earlierSteps(this.#config, feePayers, systemTime.now()));
     this.#config = config;
+    const { connections, settlementWaitMs } = config.limits;
+    const maxConnections = Math.ceil(connections / this.#options.fronts);
+    for (const listener of this.#listeners) listener.limit(maxConnections);
+    this.#paywall.hold(settlementWaitMs);
     const before = [...this.#backends.engines.values()];
     const unused = this.#backends.configure(config);
-    const ended = this.#gateway.work.configure(this.#settings());
+    const settings = await inTurns(this.#settings());
+    // What was asked for until this very moment is what may still be paid.
+    const nowMs = systemTime.now();
+    const untilMs = replaced.untilMs + nowMs - replaced.replacedMs;
+    this.#earlier = [{ ...replaced, replacedMs: nowMs, untilMs }, ...this.#earlier]
+      .filter((each) => nowMs < each.untilMs)
+      .slice(0, MAX_EARLIER);
+    const snapshot = { ...settings.snapshot, earlier: this.#earlier };
+    const ended = this.#gateway.work.configure({ ...settings, snapshot });
     this.#asking = new Map(
       before.map((engine) => [engine, afterBoth(this.#asking.get(engine), ended)]),
     );
@@ -197,7 +214,7 @@ export class PublicSide {
   }
 
   /** Everything of the gateway that the configuration says. */
-  #settings(): GatewaySettings {
+  *#settings(): Steps<GatewaySettings> {
     const config = this.#config;
     const { telemetry, feePayers, networks, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
@@ -206,7 +223,7 @@ export class PublicSide {
     const known = { feePayers, networks, drafts, blockhashes, signInKey };
     const ground = { metrics, ...known, earlier: this.#earlier };
     return {
-      snapshot: createSnapshot(config, this.#engines, ground),
+      snapshot: yield* snapshotSteps(config, this.#engines, ground),
       publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       support: config.support,

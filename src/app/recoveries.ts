@@ -39,10 +39,11 @@ function startResolving({
 
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
-  { embedded, router, gate, mechanisms, refunds }: Facilitation,
+  facilitation: Facilitation,
   { ledger, telemetry, time }: Ground,
   closing: AsyncDisposableStack,
 ): void {
+  const { embedded, router, gate, refunds } = facilitation;
   const resolving = startResolving({ ledger, telemetry, time });
   closing.defer(() => resolving.stop());
   const remote = startRemoteRecovery({ router, redemptions: ledger, telemetry, time });
@@ -54,7 +55,10 @@ export function startRecoveries(
     await recovery.stop();
   });
   const refunding = startRefunds({
-    mechanisms,
+    // Those of now: a reload may have put others in their place.
+    get mechanisms() {
+      return facilitation.mechanisms;
+    },
     facilitator: embedded,
     ledger,
     gate,

@@ -2,9 +2,18 @@
  * A new configuration in place of the one that runs: read, judged as a whole, and only then put in. Whatever is
  * wrong with it, what runs goes on as it was. One reload at a time.
  */
-import { formatProblems, type Config, type ParseResult, type Problem } from "../config/config.ts";
+import {
+  changesBetween,
+  formatProblems,
+  type Change,
+  type Config,
+  type ParseResult,
+  type Problem,
+} from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { inTurns, type Steps } from "../time/breath.ts";
 import { messageOf } from "../x402/result.ts";
+import { findGivenAway } from "./giving-away.ts";
 
 export type ReloadCause =
   | "the file has changed"
@@ -12,60 +21,131 @@ export type ReloadCause =
   | "SIGHUP"
   | "POST /-/reload";
 
-export type Reloaded =
-  | { readonly reloaded: true; readonly problems: readonly Problem[] }
-  /** Nothing has changed: the errors say why. */
-  | { readonly reloaded: false; readonly problems: readonly Problem[] };
+export interface ReloadWish {
+  /** Says what would come of it, and changes nothing. */
+  readonly isDry?: boolean;
+  /** What costs something may be free from now on, and the file may end where it does. */
+  readonly allowsFree?: boolean;
+}
+
+export interface Reloaded {
+  /** False: nothing has changed. */
+  readonly reloaded: boolean;
+  /** Only after a dry run: whether the file would be taken up. */
+  readonly wouldReload?: boolean;
+  /** Of the file; errors among them say why it is refused. */
+  readonly problems: readonly Problem[];
+  /** What the file says otherwise than the configuration that ran until now; at most {@link MAX_CHANGES}. */
+  readonly changes: readonly Change[];
+  /** Changes that are left out. */
+  readonly moreChanges: number;
+  /** Of the file that was read; see `ParseResult`. */
+  readonly hash: string;
+}
+
+/** What a configuration that was accepted comes to here. */
+export interface Prepared {
+  /** What speaks against it while this runs; empty: it can be put in. */
+  readonly problems: readonly Problem[];
+  /** Puts it in; of that and {@link drop} one is called, once. */
+  commit(): Promise<void>;
+  drop(): Promise<void>;
+}
 
 export interface ReloadingOptions {
   /** Reads and judges the file as it is now. */
   readonly load: () => Promise<ParseResult>;
-  /** Problems that speak against the change while the process runs; empty: it was made. */
-  readonly apply: (config: Config) => Promise<readonly Problem[]>;
+  /** What runs, and the text of its file, masked; "": it is not known. */
+  readonly running: { readonly text: string; readonly config: Config };
+  readonly prepare: (config: Config) => Promise<Prepared>;
   readonly logger: Logger;
-  /** Hears of the end of each reload: whether the file is in use now. */
-  readonly onEnd: (isInUse: boolean) => void;
+  /** Hears of the end of each reload that was no dry run: whether the file is in use now, and its hash. */
+  readonly onEnd: (isInUse: boolean, hash: string) => void;
 }
+
+/** Changes that are told of one reload. */
+export const MAX_CHANGES = 100;
 
 export class Reloading {
   readonly #options: ReloadingOptions;
+  #running: ReloadingOptions["running"];
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: ReloadingOptions) {
     this.#options = options;
+    this.#running = options.running;
   }
 
   /** Waits for those that were asked for before. Never rejects. */
-  reload(cause: ReloadCause): Promise<Reloaded> {
-    const reloaded = this.#last.then(() => this.#reload(cause));
+  reload(cause: ReloadCause, wish: ReloadWish = {}): Promise<Reloaded> {
+    const reloaded = this.#last.then(() => this.#reload(cause, wish));
     this.#last = reloaded;
     return reloaded;
   }
 
-  async #reload(cause: ReloadCause): Promise<Reloaded> {
-    const { load, apply, logger, onEnd } = this.#options;
+  async #reload(cause: ReloadCause, wish: ReloadWish): Promise<Reloaded> {
+    const { logger, onEnd } = this.#options;
     let result: Reloaded;
     try {
-      const loaded = await load();
-      const against = loaded.ok ? await apply(loaded.config) : [];
-      const problems = [...loaded.problems, ...against];
-      result = { reloaded: loaded.ok && against.length === 0, problems };
-      if (result.reloaded) logger.info({ cause }, "the configuration was reloaded");
-      else {
-        const explanation = formatProblems(problems, loaded.text);
-        logger.error(
-          { cause, explanation },
-          "the new configuration is refused; nothing has changed",
-        );
-      }
+      result = await this.#judge(cause, wish);
     } catch (err) {
       logger.error({ cause, err }, "the configuration could not be reloaded");
-      result = { reloaded: false, problems: [failure(err)] };
+      result = { ...NOTHING, reloaded: false, problems: [failure(err)] };
     }
-    onEnd(result.reloaded);
+    if (wish.isDry !== true) onEnd(result.reloaded, result.hash);
     return result;
   }
+
+  async #judge(cause: ReloadCause, { isDry, allowsFree }: ReloadWish): Promise<Reloaded> {
+    const { load, prepare, logger } = this.#options;
+    const before = this.#running;
+    const loaded = await load();
+    const { text, hash } = loaded;
+    const refuse = (problems: readonly Problem[], told: Told): Reloaded => {
+      const result = {
+        reloaded: false,
+        problems: [...loaded.problems, ...problems],
+        hash,
+        ...told,
+      };
+      if (isDry === true) return { ...result, wouldReload: false };
+      const explanation = formatProblems(result.problems, text);
+      logger.error({ cause, explanation }, "the new configuration is refused; nothing has changed");
+      return result;
+    };
+    if (!loaded.ok) return refuse([], NO_CHANGES);
+    const { config } = loaded;
+    const told = await inTurns(describe(before.config, config));
+    const given = allowsFree === true ? [] : await findGivenAway(before, { text, config });
+    const prepared = await prepare(config);
+    const against = [...given, ...prepared.problems];
+    if (against.length > 0 || isDry === true) await prepared.drop();
+    if (against.length > 0) return refuse(against, told);
+    const result = { problems: loaded.problems, ...told, hash };
+    if (isDry === true) return { reloaded: false, wouldReload: true, ...result };
+    await prepared.commit();
+    this.#running = { text, config };
+    const { changes, moreChanges } = told;
+    logger.info({ cause, hash, changes, moreChanges }, "the configuration was reloaded");
+    return { reloaded: true, ...result };
+  }
 }
+
+type Told = Pick<Reloaded, "changes" | "moreChanges">;
+
+function* describe(before: Config, after: Config): Steps<Told> {
+  const changes: Change[] = [];
+  let moreChanges = 0;
+  for (const change of changesBetween(before, after)) {
+    if (change === null) yield;
+    else if (changes.length < MAX_CHANGES) changes.push(change);
+    else moreChanges += 1;
+  }
+  return { changes, moreChanges };
+}
+
+const NO_CHANGES: Told = { changes: [], moreChanges: 0 };
+const NOTHING = { ...NO_CHANGES, hash: "" };
 
 function failure(cause: unknown): Problem {
   const reason = messageOf(cause);

@@ -19,6 +19,7 @@ import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
 import { UNMATCHED, type Metrics, type RouteMeterSettings } from "../telemetry/metrics.ts";
+import { atOnce, type Steps } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
@@ -61,11 +62,16 @@ interface SnapshotGround {
 }
 
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
-export function createSnapshot(
+export function createSnapshot(...made: Parameters<typeof snapshotSteps>): Snapshot {
+  return atOnce(snapshotSteps(...made));
+}
+
+/** The same, a step for each route. */
+export function* snapshotSteps(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
   { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
-): Snapshot {
+): Steps<Snapshot> {
   const { publicUrl: base, protocol } = config;
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
@@ -95,14 +101,14 @@ export function createSnapshot(
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
-  const routes = byMethod(config.routes, planner);
+  const router = yield* Router.steps(byMethod(config.routes, planner), {
+    guarded: ({ kind }: RoutePlan) => kind !== "free",
+    unmatchedGuarded: config.unmatched === "deny",
+  });
   const publicUrl = config.publicUrl ?? "";
   const { defaultUpstream } = config;
   return {
-    router: new Router(routes, {
-      guarded: ({ kind }) => kind !== "free",
-      unmatchedGuarded: config.unmatched === "deny",
-    }),
+    router,
     unmatched:
       config.unmatched === "free" && defaultUpstream !== null
         ? {
@@ -169,21 +175,21 @@ const USUAL_METHODS = ["POST", "PUT", "PATCH", "DELETE"] as const;
  * Priced routes once for each method by which they are asked for: what buyers, and catalogues, are told of a resource
  * names its method. The answer to any request is that of the route as it is written.
  */
-function byMethod<Value>(
+function* byMethod<Value>(
   routes: Config["routes"],
   plannerOf: (route: RouteSettings) => (method: string) => Value,
-): RouterEntry<Value>[] {
-  return routes.flatMap((route) => {
+): Generator<RouterEntry<Value>> {
+  for (const route of routes) {
     const { methods, pattern, action } = route;
     const planFor = plannerOf(route);
     const entry = (named: readonly string[] | null): RouterEntry<Value> => {
       return { methods: named, pattern, value: planFor(named?.[0] ?? "GET") };
     };
-    if (action.kind !== "priced") return [entry(methods)];
-    if (methods !== null) return methods.map((method) => entry([method]));
+    if (action.kind !== "priced") yield entry(methods);
+    else if (methods !== null) yield* methods.map((method) => entry([method]));
     // No other key of the file has that pattern.
-    return [entry(null), ...USUAL_METHODS.map((method) => entry([method]))];
-  });
+    else yield* [entry(null), ...USUAL_METHODS.map((method) => entry([method]))];
+  }
 }
 
 type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "support" | "protocol">;
@@ -234,11 +240,16 @@ export function longestQuoteMs(routes: Config["routes"]): number {
 export type EarlierTerms = Pick<Config, "routes" | "publicUrl" | "unmatched" | "protocol">;
 
 /** What a configuration that was replaced has asked for. */
-export function createEarlierQuotes(
+export function createEarlierQuotes(...made: Parameters<typeof earlierSteps>): EarlierQuotes {
+  return atOnce(earlierSteps(...made));
+}
+
+/** The same, a step for each route. */
+export function* earlierSteps(
   { routes, publicUrl, unmatched, protocol }: EarlierTerms,
   feePayers: FeePayers,
   replacedMs: number,
-): EarlierQuotes {
+): Steps<EarlierQuotes> {
   const priced = byMethod(routes, (route) => {
     const { action } = route;
     if (action.kind !== "priced") return () => null;
@@ -246,8 +257,8 @@ export function createEarlierQuotes(
     const terms = { memo, identifier };
     return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers, terms);
   });
-  const router = new Router(priced, {
-    guarded: (offers) => offers !== null,
+  const router = yield* Router.steps(priced, {
+    guarded: (offers: Offers | null) => offers !== null,
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);

@@ -4,6 +4,7 @@
  */
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { inTurns } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { SaleGuard } from "../payments/sale/sale-guard.ts";
@@ -80,17 +81,20 @@ export class Sales {
   /** The documents about what is sold when they are asked for, the listing among them. */
   readonly publish: Publisher = (asked) => this.#publications.publish(asked);
 
-  /** Rejects, changing nothing, where the ledger cannot note the new terms. */
-  async change(config: Config): Promise<void> {
-    const termsChanges = await readTermsChanges(config, this.#ground.ledger);
-    const { routes, publicUrl, unmatched, protocol } = this.#config;
-    const terms = { routes, publicUrl, unmatched, protocol };
-    const replaced = { config: terms, replacedMs: systemTime.now() };
-    this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
-    this.#config = config;
-    this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, this.#publishing(termsChanges));
-    this.#ground.guard?.configure(saleRules(config, ...this.earlier.map((each) => each.config)));
+  /** Rejects where the ledger cannot note the new terms; what it resolves with puts them in force. */
+  async prepare(config: Config): Promise<() => void> {
+    const changes = await readTermsChanges(config, this.#ground.ledger);
+    const publications = await inTurns(Publications.steps(config, this.#publishing(changes)));
+    return () => {
+      const { routes, publicUrl, unmatched, protocol } = this.#config;
+      const terms = { routes, publicUrl, unmatched, protocol };
+      const replaced = { config: terms, replacedMs: systemTime.now() };
+      this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
+      this.#config = config;
+      this.#termsChanges = changes;
+      this.#publications = publications;
+      this.#ground.guard?.configure(saleRules(config, ...this.earlier.map((each) => each.config)));
+    };
   }
 
   #publishing(changes: TermsChanges): PublicationsGround {

@@ -30,18 +30,21 @@ export interface Parts {
   readonly closing: AsyncDisposableStack;
   /** Aborts when the time for a shutdown is up. */
   readonly patience: AbortSignal;
+  /** Of the listeners that are opened here: what bounds their connections. */
+  readonly tables: Set<ConnectionTable>;
 }
 
 /** Resolves with the address once it listens; with null where none is configured. */
 export async function openServer(
-  { closing, patience, config, telemetry }: Parts,
+  { closing, patience, config, telemetry, tables }: Parts,
   address: (ListenAddress & { readonly tls?: ListenerTls | null }) | null,
   handler: RequestListener,
 ): Promise<AddressInfo | null> {
   if (address === null) return null;
   const http = { maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS };
   const { tls = null } = address;
-  const bound = boundTo(config.limits.connections, { ...address, logger: telemetry.logger });
+  const told = { ...address, logger: telemetry.logger, tables };
+  const bound = boundTo(config.limits.connections, told);
   if (tls === null) {
     const server = createServer(http);
     bound(server, handler);
@@ -73,13 +76,19 @@ export async function openServer(
 /** What hands requests to their handler, on so many connections at a time. Those stay on which one is to be answered. */
 function boundTo(
   maxConnections: number,
-  { host, port, logger }: Pick<ListenAddress, "host" | "port"> & { readonly logger: Logger },
+  {
+    host,
+    port,
+    logger,
+    tables,
+  }: Pick<ListenAddress, "host" | "port"> & Pick<Parts, "tables"> & { readonly logger: Logger },
 ): (server: HttpServer, handler: RequestListener) => ConnectionTable {
   return (server, handler) => {
     const underWay = new Set<ServerResponse>();
     const table = new ConnectionTable(maxConnections, () => {
       return [...underWay].flatMap(({ req, writableEnded }) => (writableEnded ? [] : req.socket));
     });
+    tables.add(table);
     const serve: RequestListener = (request, response) => {
       underWay.add(response);
       response.once("close", () => underWay.delete(response));

@@ -4,7 +4,7 @@
  * account nonces and the keys are in this process and in no other.
  */
 import type { AddressInfo } from "node:net";
-import { Callers } from "../facilitator/callers.ts";
+import { Callers, type CallerToken } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import { readClient } from "../gateway/client/client.ts";
 import { networkOf } from "../http/ip-address.ts";
@@ -16,7 +16,7 @@ import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { guarded } from "../facilitator/guarded-facilitator.ts";
 import { SaleGuard } from "../payments/sale/sale-guard.ts";
-import { onTheWire } from "../facilitator/wire-facilitator.ts";
+import { onTheWire, type WireFacilitator } from "../facilitator/wire-facilitator.ts";
 import type { Readiness } from "../admin/admin.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -37,6 +37,7 @@ import { QualityNews } from "../discovery/quality.ts";
 import { startQuality } from "../publishing/quality.ts";
 import { Hub } from "../publishing/hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
+import type { Prepared } from "./reloading.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
 import { saleRules } from "./sale-rules.ts";
@@ -69,6 +70,8 @@ export interface SettlementProcess {
   /** What is not sold for now, a sentence for each. */
   stopped(): readonly string[];
   readiness(): Promise<Readiness>;
+  /** Opens and looks at what another configuration needs here. */
+  prepare(next: Config): Promise<Prepared>;
 }
 
 /** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
@@ -91,7 +94,9 @@ export async function openSettlementProcess(
   const least = new LeastAmounts(config);
   const gauges = startGauges({
     ...ground,
-    mechanisms: facilitation.mechanisms,
+    get mechanisms() {
+      return facilitation.mechanisms;
+    },
     assetsOf: (network) =>
       config.facilitator.embedded.find((each) => each.network === network)?.assets ?? [],
     onWallet: (network, wallet) => least.note(network, wallet),
@@ -116,7 +121,9 @@ export async function openSettlementProcess(
     const otherwise = (await canStore()) ? null : "ledger";
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? otherwise]));
   });
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least, guard });
+  const callers = new Callers(tokensOf(config));
+  const served = { ledger, list, hub, least, guard, callers };
+  const address = await openFacilitator(parts, facilitation, served);
   const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
     const said = networks.used.map((network) => {
@@ -133,7 +140,22 @@ export async function openSettlementProcess(
   const signInKey = await ledger.signInKey();
   const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
   const selling = { ...known, sales, hub, quality };
-  return { ledger, router, ...selling, address, probes, wallets, stopped, readiness };
+  const prepare = async (next: Config): Promise<Prepared> => {
+    const sell = await sales.prepare(next);
+    const signing = await loadSolanaSigning(next);
+    const rotated = await facilitation.rotation.prepare(next);
+    return {
+      ...rotated,
+      async commit() {
+        await rotated.commit();
+        least.know(next);
+        callers.know(tokensOf(next));
+        if (signing !== undefined) signers.learn(signing);
+        sell();
+      },
+    };
+  };
+  return { ledger, router, ...selling, address, probes, wallets, stopped, readiness, prepare };
 }
 
 /**
@@ -220,35 +242,47 @@ interface Served {
   readonly hub: Hub | undefined;
   readonly least: LeastAmounts;
   readonly guard: SaleGuard;
+  readonly callers: Callers;
+}
+
+/** Of those who may ask our facilitator. */
+function tokensOf({ facilitator }: Pick<Config, "facilitator">): readonly CallerToken[] {
+  const { bearer, gateways } = facilitator;
+  return [
+    ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
+    ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
+  ];
 }
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mechanisms, networks, router }: Facilitation,
-  { ledger, list, hub, least, guard }: Served,
+  { embedded, mechanisms, networks, rotation, router }: Facilitation,
+  { ledger, list, hub, least, guard, callers }: Served,
 ): Promise<AddressInfo | null> {
-  const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
+  const { listen: address, basePath, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
-  const open =
-    remote.length === 0
-      ? onTheWire(embedded)
-      : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
   for (const { network, assets } of address === null ? [] : parts.config.facilitator.embedded) {
     // What is settled for others counts from 0, as what routes sell does.
     for (const { symbol: asset, decimals } of assets) {
       parts.telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic: 0n });
     }
   }
+  const own = onTheWire(embedded);
+  const recorded = new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  // As it is when each is asked.
+  const asked = (): WireFacilitator => (rotation.remotes.length === 0 ? own : recorded);
+  const open: WireFacilitator = {
+    verify: (...question) => asked().verify(...question),
+    settle: (...question) => asked().settle(...question),
+    supported: (signal) => asked().supported(signal),
+  };
   const facilitator = guarded(open, { guard, ledger });
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,
     list,
     basePath,
-    callers: new Callers([
-      ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
-      ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
-    ]),
+    callers,
     leastAmount: (paid) => least.of(paid),
     isClosed: (network) => networks.closedReason(network) !== undefined,
     addressOf: (request) => networkOf(readClient(request, trusted).address),

@@ -6,6 +6,7 @@ import { Secret } from "../config/facilitator/secret.ts";
 import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { FeePayers, NetworkState, NetworkStates } from "../payments/sale/offers.ts";
+import { PayerList } from "../x402/payer-list.ts";
 import type { Stop, Stops, StopSource } from "../payments/sale/stops.ts";
 import type { PublicSideConfig } from "./public-side.ts";
 import type { EarlierConfig } from "./sales.ts";
@@ -52,6 +53,8 @@ export type Told = readonly (readonly [network: string, address: string])[];
  * the order as well, and they write whatever JSON they like, but no map.
  */
 const PACKED_SECRET = "packedSecret";
+/** The same for a {@link PayerList}. */
+const PACKED_PAYERS = "coinslot.payers";
 
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: PublicSideConfig): PublicSideConfig {
@@ -67,13 +70,18 @@ export function frontPart(config: PublicSideConfig): PublicSideConfig {
 /** A deep copy that can cross to another process. */
 export function pack(value: unknown): unknown {
   if (value instanceof Secret) return new Map([[PACKED_SECRET, value.reveal()]]);
+  if (value instanceof PayerList) return new Map([[PACKED_PAYERS, [value.chains, value.names]]]);
   return copy(value, pack);
 }
 
 /** What {@link pack} was given. */
 export function unpack(value: unknown): unknown {
-  const secret: unknown = value instanceof Map ? value.get(PACKED_SECRET) : undefined;
-  return typeof secret === "string" ? new Secret(secret) : copy(value, unpack);
+  if (!(value instanceof Map)) return copy(value, unpack);
+  const secret: unknown = value.get(PACKED_SECRET);
+  if (typeof secret === "string") return new Secret(secret);
+  const payers: unknown = value.get(PACKED_PAYERS);
+  if (!Array.isArray(payers)) return value;
+  return new PayerList(payers[0] === "any" ? "any" : "that", payers[1]);
 }
 
 function copy(value: unknown, each: (member: unknown) => unknown): unknown {

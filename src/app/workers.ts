@@ -116,7 +116,7 @@ export async function openWorkers(
   return { pool, addresses: await pool.open() };
 }
 
-interface DeskGround extends Pick<Parts, "config" | "telemetry" | "time"> {
+interface DeskGround extends Pick<Parts, "telemetry" | "time"> {
   readonly money: SettlementProcess;
   readonly closing: AbortSignal;
 }
@@ -152,15 +152,15 @@ class Desks {
   }
 
   #open(name: string): WorkerSession {
-    const { config, money, telemetry, time, closing } = this.#ground;
+    const { money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
     const { router: facilitator, feePayers, networks, guard, ledger, signers } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
     const known = { feePayers, networks, guard, signers };
-    const lasting = { refundsLast: refundsLast(config), logger, time };
+    const lasting = { refundsLast: refundsLast(money.sales.config), logger, time };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });
-    const { settlementWaitMs } = config.limits;
+    const { settlementWaitMs } = money.sales.config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
   }
 }

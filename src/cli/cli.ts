@@ -65,6 +65,13 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { runWorker } = await import("../app/worker.ts");
       code = await runWorker();
     });
+  program
+    .command("read-config <file>", { hidden: true })
+    .description("reads a configuration in a thread of a running gateway, which starts it")
+    .action(async (file: string) => {
+      const { readConfig } = await import("../app/read-config.ts");
+      code = await readConfig(file);
+    });
   addCheck(program, version, (result) => (code = result));
   addSchema(program, (result) => (code = result));
   addRoutes(program, (result) => (code = result));

@@ -12,6 +12,8 @@ import { parseJson } from "../x402/json.ts";
 export interface ReloadOptions {
   readonly admin?: string;
   readonly json?: boolean;
+  readonly dryRun?: boolean;
+  readonly allowFree?: boolean;
 }
 
 /** Longest that a gateway may take: it asks its networks before it accepts a file. */
@@ -33,24 +35,30 @@ export async function reload(file: string | undefined, options: ReloadOptions): 
   if (!url.ok) return fail("reload", url.error, file === undefined ? USAGE : 1);
   let verdict: Verdict;
   try {
-    verdict = await ask(url.value);
+    const asked = url.value;
+    if (options.dryRun) asked.searchParams.set("dry-run", "");
+    if (options.allowFree) asked.searchParams.set("allow-free", "");
+    verdict = await ask(asked, options.dryRun === true);
   } catch (cause) {
     return fail("reload", messageOf(cause));
   }
   if (options.json) process.stdout.write(toJson(verdict.json));
   else {
-    const { isReloaded, problems, json } = verdict;
+    const { isGood, problems, json } = verdict;
     // The gateway's file may be on another machine: its lines are not quoted.
     process.stderr.write(formatProblems(problems, "", { color: wantsColor(process.stderr) }));
     const { error } = Object(json);
-    if (!isReloaded && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
-    print(isReloaded ? "reloaded" : "refused: the running configuration stays as it is");
+    if (!isGood && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
+    for (const line of changesOf(json)) print(line);
+    if (!isGood) print("refused: the running configuration stays as it is");
+    else print(options.dryRun ? "would be reloaded; nothing has changed" : "reloaded");
   }
-  return verdict.isReloaded ? 0 : 1;
+  return verdict.isGood ? 0 : 1;
 }
 
 interface Verdict {
-  readonly isReloaded: boolean;
+  /** The file is in use now, or would be where that was asked. */
+  readonly isGood: boolean;
   readonly problems: readonly Problem[];
   readonly json: unknown;
 }
@@ -79,7 +87,7 @@ async function adminUrlOf(file: string): Promise<Result<URL, string>> {
   return ok(new URL(PATH, urlOfAddress(address)));
 }
 
-async function ask(url: URL): Promise<Verdict> {
+async function ask(url: URL, isDry: boolean): Promise<Verdict> {
   let answer: BuyerAnswer;
   let body: Buffer | undefined;
   try {
@@ -93,16 +101,31 @@ async function ask(url: URL): Promise<Verdict> {
   if (body === undefined) throw new Error("the answer is too large for a verdict");
   const { status } = answer;
   const json = parseJson(body.toString("utf8"));
-  const { reloaded, problems } = Object(json ?? {});
-  if (typeof reloaded === "boolean") {
+  const { reloaded, wouldReload, problems } = Object(json ?? {});
+  const said: unknown = isDry ? wouldReload : reloaded;
+  if (typeof said === "boolean") {
     // Neither half of the answer is believed without the other.
-    const isReloaded = reloaded && status >= 200 && status < 300;
-    return { isReloaded, problems: readProblems(problems), json };
+    const isGood = said && status >= 200 && status < 300;
+    return { isGood, problems: readProblems(problems), json };
   }
+  if (isDry && reloaded === true) throw new Error("an older version: it has reloaded");
   const hint = NOT_FOUND.has(status)
     ? "it is no coinslot that can reload: wrong address, or an older version"
     : "which is no verdict on a reload";
   throw new Error(`${url.host} answers ${status}, ${hint}`);
+}
+
+/** A line for each change that has the shape of one. */
+function changesOf(json: unknown): readonly string[] {
+  const { changes, moreChanges } = Object(json);
+  if (!Array.isArray(changes)) return [];
+  const lines = changes.slice(0, MAX_PROBLEMS).map((each) => {
+    const { key, before, after } = Object(each ?? {});
+    const [old, now] = [before, after].map((value) => (value === null ? "-" : textOf(value)));
+    return printable(`${textOf(key)}: ${old} -> ${now}`);
+  });
+  const more = countOf(moreChanges);
+  return more === 0 ? lines : [...lines, `and ${more} more`];
 }
 
 /** What has the shape of problems; an odd one is shown as far as it goes. */

@@ -1,5 +1,6 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { start, type Running } from "../app.ts";
+import { loadInThread } from "../app/read-config.ts";
 import { formatProblems, loadConfig, type ParseResult } from "../config/config.ts";
 import { FileWatch, FileWatches } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
@@ -15,13 +16,17 @@ export async function serve(file: string, version: string): Promise<number> {
   let isStale = false;
   const watch = await FileWatch.open(file, () => {
     isStale = true;
-    void running?.reload("the file has changed");
+    if (running?.isWatching) void running.reload("the file has changed");
   });
-  const lists = new FileWatches(() => void running?.reload("a list of payers has changed"));
+  const lists = new FileWatches(() => {
+    if (running?.isWatching) void running.reload("a list of payers has changed");
+  });
+  const read = (): Promise<ParseResult> =>
+    running === undefined ? loadConfig(file) : loadInThread(process.argv[1] ?? "", file);
   const load = async (): Promise<ParseResult> => {
-    const read = await loadConfig(file);
-    const isNew = read.ok && (await lists.see(read.config.payers.files));
-    return isNew ? loadConfig(file) : read;
+    const first = await read();
+    const isNew = first.ok && (await lists.see(first.config.payers.files));
+    return isNew ? read() : first;
   };
   using _ = {
     [Symbol.dispose]: () => {
@@ -40,7 +45,7 @@ export async function serve(file: string, version: string): Promise<number> {
   const stopped = firstSignal();
   process.on("SIGHUP", () => void running?.reload("SIGHUP"));
   try {
-    running = await start(loaded.config, version, { load });
+    running = await start(loaded.config, version, { read: loaded, load });
   } catch (cause) {
     const reason = messageOf(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);
@@ -49,7 +54,7 @@ export async function serve(file: string, version: string): Promise<number> {
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
-  if (isStale) void running.reload("the file has changed");
+  if (isStale && running.isWatching) void running.reload("the file has changed");
 
   const ending = await Promise.race([stopped, running.hopeless.then((reason) => ({ reason }))]);
   if (typeof ending === "object") {

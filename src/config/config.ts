@@ -2,6 +2,7 @@
  * The configuration language: YAML text becomes a complete frozen {@link Config}, or every problem of
  * the file at once, each with its place.
  */
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve as resolvePath } from "node:path";
 import { Context } from "./reading/context.ts";
@@ -21,6 +22,7 @@ export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
+export { changesBetween, priceOf, type Change } from "./differences.ts";
 export type { Config } from "./document.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
@@ -28,10 +30,13 @@ export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/r
 export type { AdminSettings, ListenAddress, ListenerTls } from "./listener/listeners.ts";
 export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
 export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
+export { NEEDS_RESTART } from "./restart-keys.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export type { PricedAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 
+/** So many tell two files apart. */
+const HASH_DIGITS = 16;
 /** Keys of which what a buyer is asked does not depend. */
 const UNSAID: ReadonlySet<string> = new Set(["store", "facilitator"]);
 
@@ -43,6 +48,8 @@ const UNSAID: ReadonlySet<string> = new Set(["store", "facilitator"]);
 export type ParseResult = {
   readonly problems: readonly Problem[];
   readonly text: string;
+  /** The beginning of the SHA-256 of the file as it is, in hex: what `sha256sum` shows of it. */
+  readonly hash: string;
 } & ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
 
 /** A warning or a note about a file that is accepted, see {@link ConfigReading}. */
@@ -66,6 +73,7 @@ export interface ParseOptions extends ConfigReading {
 /** Never throws, whatever the text; reads the files to which the text refers, and nothing else. */
 export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const { file } = options;
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
   const lines = new LineIndex(text);
   const { tree, syntaxFaults, unsound, faults } = readYaml(text, lines, options);
   const problems = new Problems(file, lines, tree);
@@ -78,13 +86,13 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const masked = isText(text)
     ? maskSecrets(text, tree, [...unsound, ...problems.obscure])
     : text.replace(/[^\n]/g, " ");
-  if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
+  if (document === undefined) return { ok: false, problems: problems.list(), text: masked, hash };
 
   const folder = dirname(resolvePath(file));
   const context = new Context({ tree, problems, environment: options, folder, text });
   const config = resolve(file, document, context);
   if (unsound.length === 0) review(config, document, context);
-  if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
+  if (problems.refused) return { ok: false, problems: problems.list(), text: masked, hash };
   deepFreeze(config);
   // Who is paid how much for what is known without the secrets of the ledger and of who settles.
   const isKnown = tree.keys([]).every((key) => UNSAID.has(key) || tree.intact([key]));
@@ -92,7 +100,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
     problems.add(severity, path, fault, part);
   }
   const isWhole = tree.intact([]) && !context.isPartial;
-  const found = { problems: problems.list(), text: masked };
+  const found = { problems: problems.list(), text: masked, hash };
   return isWhole ? { ok: true, config, ...found } : { ok: false, ...found };
 }
 
@@ -105,7 +113,7 @@ export async function loadConfig(
   try {
     text = await readFile(path, "utf8");
   } catch (error) {
-    return { ok: false, problems: [unreadable(path, error)], text: "" };
+    return { ok: false, problems: [unreadable(path, error)], text: "", hash: "" };
   }
   return parseConfig(text, { ...environment, file: path });
 }

@@ -76,6 +76,8 @@ export interface Config {
   };
   /** Processes that serve requests; 1: the only process does. `auto`: one for each core. */
   readonly workers: number | "auto";
+  /** Whether a file that has become another one is taken up by itself. */
+  readonly watch: boolean;
   /** The admin listener; null: none. */
   readonly admin: AdminSettings | null;
   /** In the order written; names are unique. `upstream: URL` is named `default`. Empty with a sidecar. */
@@ -229,6 +231,11 @@ export const documentSchema = map({
     workers,
     "Processes that serve requests: 1 to 128, or auto for one to a core.",
     1,
+  ),
+  watch: optional(
+    flag,
+    "Whether this file is read again by itself when it changes; without that `coinslot reload` and SIGHUP do it.",
+    true,
   ),
   admin: optional(
     admin,

@@ -49,6 +49,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     limits: document.limits,
     shutdown: document.shutdown,
     workers: document.workers,
+    watch: document.watch,
     admin: document.admin ?? null,
     upstreams: upstreams.list,
     facilitator: resolveFacilitator(facilitator, { assets, settlers, routes, ownUrl }, context),

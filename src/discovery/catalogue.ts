@@ -178,6 +178,24 @@ export class Catalogue {
     for (const item of this.#items) item.write();
   }
 
+  /** The same as by the constructor, a step for each entry: thousands of them take a while. */
+  static *steps(entries: readonly CatalogueEntry[]): Generator<undefined, Catalogue> {
+    const made = new Catalogue([]);
+    for (const entry of entries) {
+      const item = new CatalogueItem(entry, made.#numbers, made.names);
+      made.#items.push(item);
+      made.index.put(item.number, item.findable);
+      made.#numbers += 1;
+      yield;
+    }
+    made.#items.sort(compareItems);
+    for (const item of made.#items) {
+      item.write();
+      yield;
+    }
+    return made;
+  }
+
   get items(): readonly CatalogueItem[] {
     return this.#items;
   }
@@ -238,6 +256,13 @@ export class Catalogue {
 /** Prepares entries for listing. */
 export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
   return new Catalogue(entries);
+}
+
+/** The same, a step for each entry. */
+export function catalogueSteps(
+  entries: readonly CatalogueEntry[],
+): Generator<undefined, Catalogue> {
+  return Catalogue.steps(entries);
 }
 
 /** Addresses with `0x` have a checksum in their letter case and mean the same without it; others do not. */

@@ -31,7 +31,7 @@ import {
 } from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
-export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
+export { catalogueSteps, createCatalogue, entryName, pathOf } from "./catalogue.ts";
 export type { Catalogue, CatalogueEntry, PublicTerms } from "./catalogue.ts";
 export { parseDiscoveryQuery, type DiscoveryQuery, type ListingForm } from "./discovery-query.ts";
 

@@ -20,10 +20,15 @@ export const ANYBODY: Caller = { gateway: null };
 const SCHEME = /^bearer(?= )/i;
 
 export class Callers {
-  readonly #known: readonly { readonly hash: Buffer; readonly caller: Caller }[];
+  #known: readonly { readonly hash: Buffer; readonly caller: Caller }[] = [];
 
   /** `tokens`: all different; none: everybody may call. */
   constructor(tokens: readonly CallerToken[]) {
+    this.know(tokens);
+  }
+
+  /** From here on these are let in, and no others. */
+  know(tokens: readonly CallerToken[]): void {
     this.#known = tokens.map(({ gateway, bearer }) => {
       return { hash: sha256(`Bearer ${bearer}`), caller: { gateway } };
     });

@@ -78,6 +78,24 @@ export interface FacilitatorRouterOptions {
 interface Member {
   readonly remote: RemoteFacilitator;
   readonly circuit: Circuit;
+  /** Only for what it was handed before, and what names its account on Solana. */
+  readonly isLeaving: boolean;
+}
+
+/** Who settles what from now on. */
+export interface Settlers {
+  /** Networks that are settled in this process. */
+  readonly here: readonly string[];
+  /**
+   * Networks on Solana that are settled here and elsewhere for a while: a payment goes to whoever has the account that it
+   * names, whichever of the two its buyer was told.
+   */
+  readonly shared: readonly string[];
+  /** In the order in which they are asked; those that are leaving behind the others. */
+  readonly remotes: readonly {
+    readonly remote: RemoteFacilitator;
+    readonly isLeaving: boolean;
+  }[];
 }
 
 /** What is settled elsewhere, and which route sells for it, where that is known. */
@@ -88,8 +106,9 @@ interface SoldPayment {
 
 export class FacilitatorRouter implements Facilitator {
   readonly #options: FacilitatorRouterOptions;
-  readonly #embeddedNetworks: ReadonlySet<string>;
-  readonly #members: readonly Member[];
+  #embeddedNetworks: ReadonlySet<string>;
+  #shared: ReadonlySet<string> = new Set();
+  #all: readonly Member[];
   readonly #settlement: RemoteSettlement;
   readonly #standings: Standings;
   readonly #secondLooks: SecondLooks;
@@ -102,7 +121,19 @@ export class FacilitatorRouter implements Facilitator {
     this.#settlement = new RemoteSettlement(options);
     this.#standings = new Standings(options.observers);
     this.#secondLooks = new SecondLooks(options.time);
-    this.#members = options.remotes.map((remote) => ({ remote, circuit: this.#circuit(remote) }));
+    this.#all = options.remotes.map((remote) => {
+      return { remote, circuit: this.#circuit(remote), isLeaving: false };
+    });
+  }
+
+  /** What is known of a facilitator that stays is kept. */
+  use({ here, shared, remotes }: Settlers): void {
+    this.#embeddedNetworks = new Set(here);
+    this.#shared = new Set(shared);
+    this.#all = remotes.map(({ remote, isLeaving }) => {
+      const known = this.#all.find((each) => each.remote === remote);
+      return { remote, circuit: known?.circuit ?? this.#circuit(remote), isLeaving };
+    });
   }
 
   isRemote(network: string): boolean {
@@ -116,7 +147,7 @@ export class FacilitatorRouter implements Facilitator {
   read(request: FacilitatorRequest): Result<Payment, Refusal> {
     const { network } = request.paymentRequirements;
     const { embedded } = this.#options;
-    if (embedded !== undefined && this.#isHere(network)) return embedded.read(request);
+    if (embedded !== undefined && this.#isHere(network, request)) return embedded.read(request);
     return Payment.read(request, (each) => {
       const checked = this.#options.firstLooks?.look(each);
       return checked && ok(checked);
@@ -129,7 +160,7 @@ export class FacilitatorRouter implements Facilitator {
    */
   precheck(payment: Payment): Refusal | undefined {
     const { network, request, fault } = payment;
-    if (this.#isHere(network) || fault !== undefined) return fault;
+    if (this.#isHere(network, request) || fault !== undefined) return fault;
     if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
     const detail = `${describeForeign(request)}; sign a new payment for the one that is asked for`;
     return { code: "invalid_payload", detail };
@@ -142,7 +173,7 @@ export class FacilitatorRouter implements Facilitator {
     client = "",
   ): Promise<Result<Verified, Refusal>> {
     const { network, request, fault, checked } = payment;
-    const here = this.#here(network);
+    const here = this.#here(payment);
     if (here !== undefined) return here.verify(payment, signal, client);
     // Whatever a facilitator would say, it is not paid by this.
     if (fault !== undefined) return err(fault);
@@ -218,7 +249,7 @@ export class FacilitatorRouter implements Facilitator {
       const ask = () => this.#settlement.again(repeat, handed);
       return this.#counted({ request, route }, idempotencyKey, ask);
     }
-    const here = this.#here(payment.network);
+    const here = this.#here(payment);
     if (here !== undefined) return here.settle(payment, options);
     const ask = () => this.#settleFirst(request, options);
     return this.#counted({ request, route }, idempotencyKey, ask);
@@ -280,8 +311,8 @@ export class FacilitatorRouter implements Facilitator {
 
   /** Whether a facilitator elsewhere has told, now or before, that it pays network fees from that account. */
   hasFeePayer(network: string, address: string): boolean {
-    if (this.#isHere(network)) return false;
-    return this.#members.some(({ remote }) => remote.feePayers.has(network, address) === true);
+    if (this.#isHere(network) && !this.#shared.has(network)) return false;
+    return this.#all.some(({ remote }) => remote.feePayers.has(network, address) === true);
   }
 
   /**
@@ -393,11 +424,14 @@ export class FacilitatorRouter implements Facilitator {
     const transaction = solanaTransactionOf(paymentPayload);
     if (!transaction.ok) return this.#members;
     const { feePayer } = transaction.value;
-    const known = this.#members.map(
+    const known = this.#all.map(
       (member) => [member, member.remote.feePayers.has(network, feePayer)] as const,
     );
     const wanted = known.some(([, has]) => has === true) ? true : undefined;
-    return known.flatMap(([member, has]) => (has === wanted ? [member] : []));
+    return known.flatMap(([member, has]) => {
+      const isAsked = has === wanted && (has === true || !member.isLeaving);
+      return isAsked ? [member] : [];
+    });
   }
 
   #nobody(
@@ -410,16 +444,28 @@ export class FacilitatorRouter implements Facilitator {
   }
 
   #named(name: string): AskedFacilitator | undefined {
-    const member = this.#members.find(({ remote }) => remote.name === name);
+    const member = this.#all.find(({ remote }) => remote.name === name);
     return member && { remote: member.remote, send: member.circuit.send };
   }
 
-  #here(network: string): Facilitator | undefined {
-    return this.#isHere(network) ? this.#options.embedded : undefined;
+  /** Those that are asked about whatever comes. */
+  get #members(): readonly Member[] {
+    return this.#all.filter(({ isLeaving }) => !isLeaving);
   }
 
-  #isHere(network: string): boolean {
-    return this.#embeddedNetworks.has(network);
+  #here({ network, request }: Payment): Facilitator | undefined {
+    return this.#isHere(network, request) ? this.#options.embedded : undefined;
+  }
+
+  /** Whether it is settled here, or that payment is. */
+  #isHere(network: string, request?: FacilitatorRequest): boolean {
+    if (request === undefined || !this.#shared.has(network)) {
+      return this.#embeddedNetworks.has(network);
+    }
+    const transaction = solanaTransactionOf(request.paymentPayload);
+    if (!transaction.ok) return this.#embeddedNetworks.has(network);
+    const { feePayer } = transaction.value;
+    return !this.#all.some(({ remote }) => remote.feePayers.has(network, feePayer) === true);
   }
 
   #circuit({ name }: RemoteFacilitator): Circuit {

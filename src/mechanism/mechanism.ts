@@ -418,6 +418,9 @@ export interface Mechanism<Authorization = unknown>
     asker?: Asker,
   ): Promise<Result<Inspected<Authorization>, Refusal>>;
 
+  /** From here on these may be paid, and nobody else: in any letter case on EVM networks. */
+  allow(payTo: readonly string[] | "any"): void;
+
   /** The one account of ours that can settle it; undefined where each of them can. */
   accountFor(checked: Checked<Authorization>): string | undefined;
 

@@ -10,7 +10,7 @@ const SIGNATURE_BYTES = 64;
 
 export class ChainTextSigners implements TextSigners {
   readonly #observers: ReadonlyMap<string, Pick<Observer, "hasCodeSigned">>;
-  readonly #isSignedBy: typeof isSignedBy | undefined;
+  #isSignedBy: typeof isSignedBy | undefined;
 
   /**
    * @param observers by network: those chains whose code can be asked
@@ -21,6 +21,11 @@ export class ChainTextSigners implements TextSigners {
     onSolana: typeof isSignedBy | undefined,
   ) {
     this.#observers = observers;
+    this.#isSignedBy = onSolana;
+  }
+
+  /** Something is sold on Solana from now on. */
+  learn(onSolana: typeof isSignedBy): void {
     this.#isSignedBy = onSolana;
   }
 

@@ -2,6 +2,7 @@
  * Configuration -> the documents that the gateway gives of itself: the discovery listing, and those that lead
  * to it. Made of the configuration alone, so nothing that a client sends can get into them.
  */
+import { setImmediate as turn } from "node:timers/promises";
 import {
   isEntrance,
   isShadowed,
@@ -12,6 +13,7 @@ import {
   type RouteSettings,
 } from "../config/config.ts";
 import {
+  catalogueSteps,
   createCatalogue,
   entryName,
   outputSchemaOf,
@@ -20,6 +22,7 @@ import {
   termsHash,
   writePage,
   type Catalogue,
+  type CatalogueEntry,
   type ListingForm,
   type PublicTerms,
 } from "../discovery/discovery.ts";
@@ -36,6 +39,7 @@ import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts"
 import { Offers, type FeePayers, type NetworkStates, type Offer } from "../payments/sale/offers.ts";
 import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
@@ -58,7 +62,7 @@ const SEARCHES: ReadonlySet<string> = new Set([
 ]);
 
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
-const MAX_NOTED_AT_ONCE = 256;
+const MAX_NOTED_AT_ONCE = 64;
 
 /** A listing of which more than this part has changed is made anew: that takes less time. */
 const REMAKE_PARTS = 5;
@@ -118,7 +122,7 @@ export async function readTermsChanges(
   ledger: Pick<Ledger, "termsChangedAt">,
 ): Promise<TermsChanges> {
   const changes = new Map<string, number>();
-  const routes = listed(config);
+  const routes = await inTurns(listed(config));
   const now = Math.floor(Date.now() / 1000);
   for (let from = 0; from < routes.length; from += MAX_NOTED_AT_ONCE) {
     const some = routes.slice(from, from + MAX_NOTED_AT_ONCE);
@@ -126,6 +130,7 @@ export async function readTermsChanges(
       changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
     });
     await Promise.all(noted);
+    await turn();
   }
   return changes;
 }
@@ -155,29 +160,25 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, ground: PublicationsGround) {
-    const { changes, feePayers, others, quality, stopped = NO_STOPS } = ground;
+  constructor(config: Sales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
+    const { feePayers, others, quality, stopped = NO_STOPS } = ground;
     this.#config = config;
     this.#feePayers = feePayers;
     this.#stopped = stopped;
     this.#others = others;
     this.#paths = documentPaths(config);
     this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
-    const { brand } = config.paywall;
-    this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
-      route,
-      action,
-      entry: {
-        ...terms,
-        service: serviceOf(action.metadata, brand),
-        lastUpdated: changes.get(route.key) ?? 0,
-        quality: this.#quality.of(route.key),
-      },
-      offers: new Offers(offers, feePayers, { route: route.key, networks: onlyStopped(stopped) }),
-    }));
+    this.#sold = sold ?? atOnce(soldSteps(config, ground));
     this.#revision = feePayers.revision + stopped.revision;
     this.#qualityRevision = this.#quality.revision;
-    this.#catalogue = catalogueOf(this.#sold);
+    this.#catalogue = sold === undefined ? atOnce(catalogueOf(this.#sold)) : NOTHING;
+  }
+
+  /** The same as by the constructor, a step for each route. */
+  static *steps(config: Sales, ground: PublicationsGround): Steps<Publications> {
+    const made = new Publications(config, ground, yield* soldSteps(config, ground));
+    made.#catalogue = yield* catalogueOf(made.#sold);
+    return made;
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -261,7 +262,7 @@ export class Publications {
     const revision = this.#feePayers.revision + this.#stopped.revision;
     if (revision === this.#revision) return;
     this.#revision = revision;
-    this.#catalogue = catalogueOf(this.#sold);
+    this.#catalogue = atOnce(catalogueOf(this.#sold));
     this.#othersRevision = 0;
     this.#page = undefined;
     this.#written.clear();
@@ -392,10 +393,15 @@ function shared(body: string) {
 }
 
 /** The priced routes that anyone may know of, with their public terms. */
-function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): readonly Listed[] {
-  return routes.flatMap((route) => {
+function* listed({
+  routes,
+  publicUrl,
+}: Pick<Config, "routes" | "publicUrl">): Steps<readonly Listed[]> {
+  const found: Listed[] = [];
+  for (const route of routes) {
+    yield;
     const { action, methods, pattern } = route;
-    if (action.kind !== "priced" || !action.discoverable) return [];
+    if (action.kind !== "priced" || !action.discoverable) continue;
     const resource = `${publicUrl ?? ""}${pattern}`;
     const offers = offersOf({ route, action, publicUrl });
     const terms = {
@@ -406,8 +412,30 @@ function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): re
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
     };
-    return [{ route, action, offers, terms }];
-  });
+    found.push({ route, action, offers, terms });
+  }
+  return found;
+}
+
+function* soldSteps(
+  config: Sales,
+  { changes, feePayers, quality: told, stopped = NO_STOPS }: PublicationsGround,
+): Steps<readonly SoldEntry[]> {
+  const quality = config.discovery.quality ? told : undefined;
+  const { brand } = config.paywall;
+  const sold: SoldEntry[] = [];
+  for (const { route, action, offers, terms } of yield* listed(config)) {
+    yield;
+    const entry = {
+      ...terms,
+      service: serviceOf(action.metadata, brand),
+      lastUpdated: changes.get(route.key) ?? 0,
+      quality: quality?.of(route.key),
+    };
+    const stops = { route: route.key, networks: onlyStopped(stopped) };
+    sold.push({ route, action, entry, offers: new Offers(offers, feePayers, stops) });
+  }
+  return sold;
 }
 
 function isTemplate({ segments }: RouteSettings): boolean {
@@ -422,11 +450,13 @@ interface Listed {
 }
 
 /** What can be paid for now: what cannot is listed again as soon as it can. */
-function catalogueOf(sold: readonly SoldEntry[]): Catalogue {
-  const payable = sold.filter(({ offers }) => !offers.areNone);
-  return createCatalogue(
-    payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),
-  );
+function* catalogueOf(sold: readonly SoldEntry[]): Steps<Catalogue> {
+  const entries: CatalogueEntry[] = [];
+  for (const { entry, offers } of sold) {
+    yield;
+    if (!offers.areNone) entries.push({ ...entry, accepts: offers.accepts(entry.resource) });
+  }
+  return yield* catalogueSteps(entries);
 }
 
 /** What is asked for, and by which method; default: the first one of the route. */

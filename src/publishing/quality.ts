@@ -7,6 +7,7 @@ import type { QualityNews, RouteQuality, ToldQualities } from "../discovery/qual
 import { Router } from "../gateway/paths/router.ts";
 import type { Books, SaleRecord } from "../ledger/books.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { inTurns } from "../time/breath.ts";
 import type { Time } from "../time/time.ts";
 
 /** Pause between two readings, milliseconds. */
@@ -78,9 +79,11 @@ async function readQualities(
   const wholeMs = today - DAYS * DAY_MS;
   let sinceMs = Math.max(wholeMs, keptMs);
   const { routes } = config();
-  const router = new Router(
-    routes.map(({ methods, pattern, key }) => ({ methods, pattern, value: key })),
-    { guarded: () => false, unmatchedGuarded: false },
+  const router = await inTurns(
+    Router.steps(
+      routes.map(({ methods, pattern, key }) => ({ methods, pattern, value: key })),
+      { guarded: () => false, unmatchedGuarded: false },
+    ),
   );
   const tallies = new Map<string, Tally>();
   let after: SaleRecord | undefined;

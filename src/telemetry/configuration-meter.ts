@@ -2,12 +2,14 @@
  * What the process runs with: whether the last configuration that it was given is in use, and how long its
  * certificates count.
  */
-import { Gauge } from "prom-client";
+import { Counter, Gauge } from "prom-client";
 import type { MetricRegistry } from "./metric-registry.ts";
 
 export class ConfigurationMeter {
   readonly #successful: Gauge;
   readonly #loaded: Gauge;
+  readonly #generations: Counter;
+  readonly #info: Gauge;
   readonly #certificates: Gauge;
 
   constructor(registry: MetricRegistry) {
@@ -25,6 +27,18 @@ export class ConfigurationMeter {
       registers,
       aggregator: "max",
     });
+    this.#generations = new Counter({
+      name: "coinslot_config_generations_total",
+      help: "Configurations that were taken up, that of the start included",
+      registers,
+    });
+    this.#info = new Gauge({
+      name: "coinslot_config_info",
+      help: "The configuration in use, by the beginning of the SHA-256 of its file; always 1",
+      labelNames: ["hash"],
+      registers,
+      aggregator: "max",
+    });
     this.#certificates = new Gauge({
       name: "coinslot_tls_certificate_expiry_timestamp_seconds",
       help: "When the certificate in use ends, Unix time, by its file",
@@ -39,10 +53,15 @@ export class ConfigurationMeter {
    * To be called once for each attempt to take a configuration up, the first one included.
    * @param isInUse false: it was refused, and the one before stays in use
    * @param nowMs milliseconds since the epoch
+   * @param hash of its file
    */
-  loaded(isInUse: boolean, nowMs: number): void {
+  loaded(isInUse: boolean, nowMs: number, hash: string): void {
     this.#successful.set(Number(isInUse));
-    if (isInUse) this.#loaded.set(nowMs / 1000);
+    if (!isInUse) return;
+    this.#loaded.set(nowMs / 1000);
+    this.#generations.inc();
+    this.#info.reset();
+    this.#info.set({ hash }, 1);
   }
 
   /** A certificate is in use; `file`: its path in the configuration; `expiresMs` since the epoch. */

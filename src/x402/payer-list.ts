@@ -37,15 +37,25 @@ function nameOf(address: string): string {
 }
 
 export class PayerList {
-  readonly #names = new Set<string>();
+  readonly #names: Set<string>;
   readonly #isForAnyChain: boolean;
 
   /**
    * @param chains what an entry with a chain counts for: that chain alone, or all of its kind. A key has one address on
    *   all of them, and who may not pay with it there is not to pay with it here.
+   * @param names of another list of the same kind, as {@link names} tells them
    */
-  constructor(chains: "that" | "any") {
+  constructor(chains: "that" | "any", names: ReadonlySet<string> = new Set()) {
     this.#isForAnyChain = chains === "any";
+    this.#names = new Set(names);
+  }
+
+  get chains(): "that" | "any" {
+    return this.#isForAnyChain ? "any" : "that";
+  }
+
+  get names(): ReadonlySet<string> {
+    return this.#names;
   }
 
   get size(): number {

@@ -92,3 +92,28 @@ test(
     });
   },
 );
+
+test(
+  "is in no 402 from the reload on, and who was told it pays with it and is delivered",
+  async () => {
+    await using site = await Site.create();
+    const yaml = stage.yaml();
+    const served = await site.serve(yaml, { ...SOLANA_ENV, NEXT: NEXT_ENV.SOLANA_KEY });
+    await served.untilReady();
+    const url = `${served.url}/weather`;
+    const told = await stage.quote(url);
+    expect(told.extra).toMatchObject({ feePayer: FEE_PAYER.address });
+    await site.write(yaml.replace("env:SOLANA_KEY", "env:NEXT"));
+    const feePayer = testKey(NEXT_KEY).address;
+    await expect
+      .poll(async () => (await stage.quote(url)).extra, { timeout: 20_000 })
+      .toMatchObject({ feePayer });
+    await expectDelivered(served, stage.pay(told));
+    const after = stage.pay(await stage.quote(url));
+    expect(await stage.present(url, after)).toMatchObject({ status: 200 });
+    // The other one has paid the fee of the second.
+    expect(await stage.moved()).toEqual({ ...sales(2n), fees: sales(1n).fees });
+    expect(await served.end("SIGTERM")).toBe(0);
+  },
+  TIMEOUT_MS,
+);

@@ -87,6 +87,8 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     this.maxTogether = options.maxTogether;
   }
 
+  allow(): void {}
+
   parse(request: FacilitatorRequest): Result<Authorization, Refusal> {
     const { payload } = request.paymentPayload;
     if (!isEvmPayload(payload)) return refuse("invalid_payload", "no authorization");

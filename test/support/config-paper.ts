@@ -2,6 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { restartKeys } from "../../src/config/restart-keys.ts";
+
 const FOLDER = join(import.meta.dirname, "../../config");
 export const PAPER = join(FOLDER, "README.md");
 
@@ -29,9 +31,25 @@ Secrets are \`env:NAME\` or \`file:PATH\`. Times are written 500ms, 30s, 10m or 
 This page is made of the schema (\`npm run -s paper\`). \`NAME\` stands for a name of yours, \`[]\` for each of a list.
 `;
 
+/** What only a restart changes, from the list by which a reload is refused. */
+function restartPart(): string {
+  const lines = restartKeys().map((line) => `- ${line.replace(/^[^:]+/, "`$&`")}.`);
+  return `
+## What wants a restart
+
+A running gateway takes up every other key when the file changes, on SIGHUP and by \`coinslot reload\`: prices, payees,
+networks, endpoints, signers and facilitators too. A file that changes one of these is refused as a whole, and the verdict
+names the key:
+
+${lines.join("\n")}
+
+A gateway cannot become a facilitator without routes either, nor the other way round.
+`;
+}
+
 /** The text of the paper. */
 export function configPaper(): string {
-  const schema: Schema = JSON.parse(readFileSync(join(FOLDER, "gateway.schema.json"), "utf8"));
+  const schema = readSchema();
   const sections = Object.entries(schema.properties ?? {}).map(([key, each]) => {
     const lines = [...new Map(keysBelow(each, key)).entries()].map(
       ([path, said]) => `- \`${path}\`: ${said}`,
@@ -39,7 +57,22 @@ export function configPaper(): string {
     const below = lines.length === 0 ? "" : `\n${lines.join("\n")}\n`;
     return `\n## ${key}\n\n${each.description ?? ""}\n${below}`;
   });
-  return HEAD + sections.join("");
+  return HEAD + restartPart() + sections.join("");
+}
+
+/** All keys below which there are no others. */
+export function configKeys(): readonly string[] {
+  const all = Object.entries(readSchema().properties ?? {}).flatMap(([key, each]) => [
+    key,
+    ...keysBelow(each, key).map(([path]) => path),
+  ]);
+  const isParent = (key: string): boolean =>
+    all.some((other) => other.startsWith(`${key}.`) || other.startsWith(`${key}[`));
+  return [...new Set(all)].filter((key) => !isParent(key));
+}
+
+function readSchema(): Schema {
+  return JSON.parse(readFileSync(join(FOLDER, "gateway.schema.json"), "utf8"));
 }
 
 /** Each key with what is said of it; one that stands in several forms of its parent is told once. */

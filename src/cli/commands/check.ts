@@ -1,5 +1,6 @@
 /** `coinslot check` on the command line. */
 import { Option, type Command } from "commander";
+import { restartKeys } from "../../config/restart-keys.ts";
 import type { CheckOptions } from "../check/check.ts";
 
 const FORMATS = ["text", "json", "github", "sarif"] as const;
@@ -14,6 +15,12 @@ key, and have a store each.
 
 Placeholders, keys and certificates are looked up where check runs, as serve would. With --no-secrets those that are
 not here are no fault; values that need them are left out, and everything else is judged.
+
+Whatever changes in a file is taken up by a reload while the gateway runs (\`coinslot reload --dry-run\` says what), but
+for these keys, which want a restart:
+${restartKeys()
+  .map((line) => `  ${line}`)
+  .join("\n")}
 
 As text, the fifty most severe problems of a file are printed; the other formats have all of them.
 

@@ -6,7 +6,10 @@ const HELP = `
 The address is that of admin: in FILE, or --admin. The gateway reads its own file, which need not be this one: FILE
 is only asked where the gateway listens for its operator.
 
-Exit codes: 0 reloaded, 1 refused (the running configuration stays) or not reached, 2 wrong usage.`;
+What changed is said: keys, routes, prices before and after. A file that seems to end in the middle, or by which a
+priced route would cost nothing, is refused, by itself and here, until --allow-free says that it is meant.
+
+Exit codes: 0 reloaded (or, with --dry-run, would be), 1 refused (the running configuration stays) or not reached, 2 wrong usage.`;
 
 /** Adds the command; `done` is told its exit code. */
 export function addReload(program: Command, done: (code: number) => void): void {
@@ -15,6 +18,8 @@ export function addReload(program: Command, done: (code: number) => void): void 
     .description("have a running gateway read its configuration again, and say what came of it")
     .argument("[file]", "the configuration file that names the admin listener")
     .option("--admin <url>", "the admin listener itself: http://127.0.0.1:9402")
+    .option("--dry-run", "only say what would change, as the gateway that runs judges it")
+    .option("--allow-free", "what costs something may be free from now on")
     .option("--json", "the verdict as JSON")
     .addHelpText("after", HELP)
     .action(async (file: string | undefined, options: ReloadOptions) => {

@@ -66,7 +66,7 @@ export class HeldConnection {
 }
 
 export class ConnectionTable {
-  readonly #most: number;
+  #most: number;
   readonly #open = new Map<Socket, HeldConnection>();
   readonly #byNetwork = new Counts();
   /** Where TLS runs on them, by the sockets of TLS, too. */
@@ -77,6 +77,11 @@ export class ConnectionTable {
   constructor(most: number, placed?: () => readonly InboundSocket[]) {
     this.#most = most;
     this.#placed = placed;
+  }
+
+  /** So many from now on; those that are open beyond them stay. */
+  limit(most: number): void {
+    this.#most = most;
   }
 
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */

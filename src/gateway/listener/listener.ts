@@ -77,6 +77,11 @@ export class Listener {
     return listen(this.#server, taken === undefined ? this.#options : { taken });
   }
 
+  /** So many connections at the same time from now on. */
+  limit(maxConnections: number): void {
+    this.#connections.table.limit(maxConnections);
+  }
+
   /** What listens, as node passes it to another process. */
   get socket(): unknown {
     return Reflect.get(this.#server, "_handle");

@@ -16,6 +16,7 @@
  * writes `/docs: free` and `/Docs: $1` says that the backend tells them apart.
  */
 import { foldName, readingsOf, type Reading, type Segment } from "../../http/path-readings.ts";
+import type { Steps } from "../../time/breath.ts";
 import { Trie } from "./segment-trie.ts";
 import { readTarget } from "./target.ts";
 
@@ -55,12 +56,27 @@ export class Router<Value> {
   /** @throws Error for a pattern that can match nothing and for two keys that match the same requests. */
   constructor(routes: readonly Route<Value>[], options: RouterOptions<Value>) {
     this.#options = options;
+    for (const route of routes) this.#add(route);
+  }
+
+  /** The same as by the constructor, a step for each route. */
+  static *steps<Value>(
+    routes: Iterable<Route<Value>>,
+    options: RouterOptions<Value>,
+  ): Steps<Router<Value>> {
+    const router = new Router<Value>([], options);
     for (const route of routes) {
-      const pattern = parsePattern(route.pattern);
-      const leaf = this.#strict.add(pattern, () => this.#createLeaf(pattern));
-      leaf.add(route);
-      if (!pattern.rest && !pattern.segments.includes(null)) this.#exact.set(pattern.text, leaf);
+      router.#add(route);
+      yield;
     }
+    return router;
+  }
+
+  #add(route: Route<Value>): void {
+    const pattern = parsePattern(route.pattern);
+    const leaf = this.#strict.add(pattern, () => this.#createLeaf(pattern));
+    leaf.add(route);
+    if (!pattern.rest && !pattern.segments.includes(null)) this.#exact.set(pattern.text, leaf);
   }
 
   #createLeaf(pattern: Pattern): Leaf<Value> {

@@ -90,6 +90,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
   readonly refunder: EvmRefunder | undefined;
 
   readonly #terms: TokenTerms;
+  #payTo: TokenTerms["payTo"] = null;
   readonly #costs: NetworkCosts;
   readonly #alone = judgingLane({ calls: MAX_ALONE_CALLS, waiting: MAX_PROVEN_WAITING });
   readonly #unproven = judgingLane({ calls: MAX_UNPROVEN_CALLS, waiting: MAX_UNPROVEN_WAITING });
@@ -102,7 +103,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
   #hasMulticall = true;
 
   constructor(options: EvmMechanismOptions) {
-    const { network, clock, allowPayTo } = options;
+    const { network, clock } = options;
     const accounts = options.keys.map((key) => new Account(key));
     if (accounts.length === 0) throw new TypeError(`${network.name} needs a private key`);
     const opened = openEndpoints(options);
@@ -111,10 +112,12 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     this.accounts = accounts.map(({ address }) => address);
     this.#clock = clock;
     this.#costs = costsOf(network.name);
+    const payTo = (): TokenTerms["payTo"] => this.#payTo;
     this.#terms = {
       tokens: this.tokens,
-      payTo:
-        allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
+      get payTo() {
+        return payTo();
+      },
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
     const { refundKey } = options;
@@ -128,6 +131,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
             endpoints: this.endpoints,
             clock,
           });
+    this.allow(options.allowPayTo);
     this.#shared = new SharedInspection(this.endpoints, this.#costs.gasLimit);
     this.purses = new EvmPurses(this.endpoints, clock);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
@@ -173,6 +177,10 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     if (!found.ok) return found;
     const { balanceAtomic, runsCode } = found.value;
     return ok({ ...checked, fault, runsCode, purse: { balanceAtomic, askedMs } });
+  }
+
+  allow(payTo: readonly string[] | "any"): void {
+    this.#payTo = payTo === "any" ? null : new Set(payTo.map((each) => each.toLowerCase()));
   }
 
   accountFor(): undefined {

@@ -55,6 +55,8 @@ export interface SolanaMechanismOptions extends SolanaChainOptions {
   readonly refundKey?: string | undefined;
   /** Recipients that may be paid, beside whoever has paid and is paid back; addresses of other kinds of networks among them are passed over. */
   readonly allowPayTo: readonly string[] | "any";
+  /** Those of accounts that buyers are not told any more, and may have been told a while ago. Default: none. */
+  readonly leavingKeys?: readonly string[];
   /** The most that one settlement may cost us: signatures and priority together. */
   readonly maxFeeLamports: bigint;
   /** Whether buyers' transactions may hold Lighthouse assertions. */
@@ -89,6 +91,7 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
   readonly #keypairs: ReadonlyMap<string, Keypair>;
   readonly #tokens: Map<string, SolanaToken>;
   readonly #terms: RuleOptions;
+  #payTo: RuleOptions["payTo"] = null;
   readonly #balances: FeeBalances;
   readonly #inspection: Inspection;
   readonly #funds: SourceFunds;
@@ -99,9 +102,10 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
   #alarmedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SolanaMechanismOptions) {
-    const { network, assets, allowPayTo, maxFeeLamports, lighthouse, time } = options;
-    const keypairs = options.keys.map(readKey);
-    if (keypairs.length === 0) throw new TypeError(`${network.name} needs a private key`);
+    const { network, assets, maxFeeLamports, lighthouse, time } = options;
+    const offered = options.keys.map(readKey);
+    const keypairs = [...offered, ...(options.leavingKeys ?? []).map(readKey)];
+    if (offered.length === 0) throw new TypeError(`${network.name} needs a private key`);
     super(options);
     this.#facts = network;
     this.#assets = assets;
@@ -114,14 +118,17 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
         return [address, { address, symbol, decimals, program: tokenProgram }];
       }),
     );
+    const payTo = (): RuleOptions["payTo"] => this.#payTo;
     this.#terms = {
       tokens: this.#tokens,
       feePayers: new Set(this.accounts),
-      payTo: allowPayTo === "any" ? null : new Set(allowPayTo.filter(isSolanaAddress)),
+      get payTo() {
+        return payTo();
+      },
       maxFeeLamports,
       lighthouse,
     };
-    const { accounts, endpoints } = this;
+    const { endpoints } = this;
     this.refunder =
       options.refundKey === undefined
         ? undefined
@@ -133,6 +140,8 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
             feePayer: () => this.#balances.preferred,
             draft: (...asked) => this.draft(...asked),
           });
+    this.allow(options.allowPayTo);
+    const accounts = offered.map(({ address }) => address);
     this.#balances = new FeeBalances({ network: network.name, accounts, maxFeeLamports, time });
     this.#funds = new SourceFunds(time);
     this.#guards = new GuardBudget({
@@ -213,6 +222,10 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
       fault,
       authorization: { ...authorization, judged, reading: reading.value },
     });
+  }
+
+  allow(payTo: readonly string[] | "any"): void {
+    this.#payTo = payTo === "any" ? null : new Set(payTo.filter(isSolanaAddress));
   }
 
   accountFor({ authorization }: Checked<SolanaAuthorization>): string {

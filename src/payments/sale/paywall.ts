@@ -92,6 +92,7 @@ const NOTHING_LEFT = refusedSignIn(
 
 export class Paywall {
   readonly #options: PaywallOptions;
+  #settlementWaitMs: number;
   readonly #payments: PaymentService;
   readonly #goods: Goods;
   readonly #newIdempotencyKey: () => string;
@@ -102,6 +103,7 @@ export class Paywall {
 
   constructor(options: PaywallOptions) {
     this.#options = options;
+    this.#settlementWaitMs = options.settlementWaitMs;
     this.#payments = options.payments;
     this.#goods = new Goods(options);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
@@ -110,6 +112,11 @@ export class Paywall {
   /** What a payment's buyer may be told of it. Throws what the ledger throws. */
   status(key: PaymentKey): Promise<PaymentStatus | undefined> {
     return this.#payments.step(key, { kind: "status" });
+  }
+
+  /** So long are requests held for their settlement from now on, milliseconds. */
+  hold(settlementWaitMs: number): void {
+    this.#settlementWaitMs = settlementWaitMs;
   }
 
   async admit(presented: Presented): Promise<Admission> {
@@ -122,7 +129,8 @@ export class Paywall {
 
   /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
   async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
-    const { settlementWaitMs, time } = this.#options;
+    const { time } = this.#options;
+    const settlementWaitMs = this.#settlementWaitMs;
     const { binding, target, client } = asked;
     const signal = time.timeout(settlementWaitMs);
     let bought: readonly Payment[];
@@ -301,7 +309,8 @@ export class Paywall {
 
   /** How long a request is held. */
   #patience({ request }: Payment): AbortSignal {
-    const { settlementWaitMs, time } = this.#options;
+    const { time } = this.#options;
+    const settlementWaitMs = this.#settlementWaitMs;
     const { maxTimeoutSeconds } = request.paymentRequirements;
     return time.timeout(Math.min(settlementWaitMs, maxTimeoutSeconds * 1000));
   }

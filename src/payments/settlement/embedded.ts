@@ -45,6 +45,7 @@ import type { NetworkGate } from "./network-gate.ts";
 import { endingOf, open } from "./payment-verdicts.ts";
 import { failure } from "../said-no.ts";
 import { serve, type Served } from "./served.ts";
+import type { SettlementEngine } from "./settlement-engine.ts";
 
 /** Shortest pause between two looks for offered claims, milliseconds. */
 const OFFERS_PAUSE_MS = 50;
@@ -71,7 +72,8 @@ export class EmbeddedFacilitator implements Facilitator {
     return false;
   }
 
-  readonly #served: ReadonlyMap<string, Served>;
+  readonly #options: EmbeddedOptions;
+  readonly #served: Map<string, Served>;
   readonly #keyless: KeylessAccounts | undefined;
   readonly #ledger: Ledger;
   readonly #telemetry: Telemetry;
@@ -82,6 +84,7 @@ export class EmbeddedFacilitator implements Facilitator {
 
   constructor(options: EmbeddedOptions) {
     const { mechanisms, ledger, telemetry, time } = options;
+    this.#options = options;
     this.#ledger = ledger;
     this.#telemetry = telemetry;
     this.#time = time;
@@ -174,6 +177,51 @@ export class EmbeddedFacilitator implements Facilitator {
   /** Accounts whose key is not here and that left something open. Throws what the ledger throws. */
   async strangers(): Promise<readonly OrphanedSigner[]> {
     return (await this.#keyless?.strangers()) ?? [];
+  }
+
+  /**
+   * From here on these settle, one for each network that is settled here. A network whose mechanism is the same goes on
+   * undisturbed; of every other one what is under way goes on with the new one, whoever waits for it, and one that has
+   * gone leaves what it signed to those who watch over accounts without a key.
+   * @param followed networks whose chain is asked by others now
+   */
+  async replace(mechanisms: readonly Mechanism[], followed: readonly string[]): Promise<void> {
+    const next = new Map(mechanisms.map((each) => [each.network as string, each]));
+    const ended = [...this.#served].filter(([network]) => !next.has(network));
+    const changed = mechanisms.filter((each) => {
+      return this.#served.get(each.network)?.mechanism !== each;
+    });
+    await Promise.all([
+      ...ended.map(([network, { engine }]) => this.#end(network, engine)),
+      ...changed.map((mechanism) => this.#change(mechanism)),
+    ]);
+    await Promise.all(followed.map((network) => this.#keyless?.renew(network)));
+  }
+
+  async #end(network: string, engine: SettlementEngine): Promise<void> {
+    this.#served.delete(network);
+    await engine.close();
+    await engine.drained();
+  }
+
+  async #change(mechanism: Mechanism): Promise<void> {
+    const { network } = mechanism;
+    const before = this.#served.get(network);
+    // Comes until the accounts are free: what is settled meanwhile is taken over with the rest.
+    await before?.engine.leave();
+    const served = serve(mechanism, this.#options, before);
+    this.#served.set(network, served);
+    if (before !== undefined) {
+      served.engine.inherit(before.engine);
+      await before.engine.drained();
+      served.engine.inherit(before.engine);
+    }
+    await served.engine.round();
+  }
+
+  /** Submissions in the air on that network. */
+  openOn(network: string): number {
+    return this.#served.get(network)?.engine.openCount ?? 0;
   }
 
   /** Signs no more, and gives back the accounts; what is unresolved stays in the ledger. */
@@ -353,12 +401,13 @@ function openKeyless(
   options: EmbeddedOptions & { readonly followers: ReadonlyMap<string, Follower> },
   served: ReadonlyMap<string, Served>,
 ): KeylessAccounts {
-  const { mechanisms, gate } = options;
+  const { gate } = options;
   return new KeylessAccounts({
     ...options,
-    accounts: mechanisms.flatMap(({ network, accounts }) =>
-      accounts.map((address) => ({ network, address })),
-    ),
+    accounts: () =>
+      [...served.values()].flatMap(({ mechanism: { network, accounts } }) =>
+        accounts.map((address) => ({ network, address })),
+      ),
     // The endpoints of a network that is settled elsewhere show their chain before they are believed.
     isTrusted: (network) => !served.has(network) || gate.isTrusted(network),
     signerOf: (network) => served.get(network)?.engine,

@@ -27,15 +27,14 @@ export interface KeylessAccountsOptions extends Omit<WatchSurroundings, "mechani
   readonly followers: ReadonlyMap<string, Follower>;
   /** Whether that network's chain may be believed. */
   readonly isTrusted: (network: string) => boolean;
-  /** Those with a key here. */
-  readonly accounts: readonly UnattendedAccount[];
+  /** Those with a key here, now. */
+  readonly accounts: () => readonly UnattendedAccount[];
   /** Signs anew what was left behind; undefined on networks on which nobody here signs. */
   readonly signerOf: (network: string) => Pick<SettlementEngine, "accept"> | undefined;
 }
 
 export class KeylessAccounts {
   readonly #at: KeylessAccountsOptions;
-  readonly #ours: ReadonlySet<string>;
   readonly #senders = new Map<string, KeylessAccount>();
   /** Accounts that were named already; forgotten with the last of their submissions. */
   readonly #named = new Set<string>();
@@ -43,7 +42,6 @@ export class KeylessAccounts {
 
   constructor(options: KeylessAccountsOptions) {
     this.#at = options;
-    this.#ours = new Set(options.accounts.map(nameOf));
   }
 
   /** Submissions in the air. */
@@ -78,6 +76,17 @@ export class KeylessAccounts {
     await Promise.all([...this.#senders.values()].map((sender) => sender.round()));
   }
 
+  /** That network's chain is asked by somebody else from now on: the next round begins there anew. */
+  async renew(network: string): Promise<void> {
+    const { [network]: concerned = [] } = Object.groupBy(this.#senders, ([, { lease }]) => {
+      return lease.network;
+    });
+    for (const [name, sender] of concerned) {
+      this.#senders.delete(name);
+      await sender.close();
+    }
+  }
+
   /** Looks no more; what is unfinished stays in the ledger. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -87,7 +96,8 @@ export class KeylessAccounts {
 
   async #unattended(): Promise<readonly LeftAccount[]> {
     const accounts = await this.#at.ledger.unattended();
-    return accounts.filter((account) => !this.#ours.has(nameOf(account)));
+    const ours = new Set(this.#at.accounts().map(nameOf));
+    return accounts.filter((account) => !ours.has(nameOf(account)));
   }
 
   async #take(name: string, account: UnattendedAccount): Promise<void> {

@@ -10,11 +10,20 @@ import type { Finding, Probed } from "../../mechanism/mechanism.ts";
 import type { ClosedReason } from "../../telemetry/network-meter.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
-import { Lookout, type Looked } from "./lookout.ts";
+import { Lookout, type Looked, type LookoutOptions } from "./lookout.ts";
 
 /** What the checks of one network found. */
 export interface NetworkProbe extends Looked {
   readonly network: string;
+}
+
+type Gated = Probed & { readonly network: string };
+
+/** Checked, and not in use as yet. */
+export interface PreparedNetwork {
+  readonly network: string;
+  readonly lookout: Lookout;
+  readonly looked: Looked;
 }
 
 export class NetworkGate {
@@ -22,22 +31,14 @@ export class NetworkGate {
   readonly #open = new Set<string>();
   /** Those, and the ones where nothing is wrong but on our side. */
   readonly #trusted = new Set<string>();
-  readonly #lookouts: ReadonlyMap<string, Lookout>;
+  readonly #lookouts = new Map<string, Lookout>();
+  readonly #ground: Pick<LookoutOptions, "logger" | "time">;
 
-  constructor(
-    networks: readonly (Probed & { readonly network: string })[],
-    { logger }: Pick<Telemetry, "logger">,
-    time: Time,
-  ) {
-    this.#lookouts = new Map(
-      networks.map((probed) => {
-        const { network: name } = probed;
-        const probe: Probed["probe"] = (signal) => probed.probe(signal);
-        const onLook = (looked: Looked): void => this.#looked(name, looked);
-        const ground = { probe, onLook, logger, time };
-        return [name, new Lookout({ what: "network", name, away: "rpc", ...ground })];
-      }),
-    );
+  constructor(networks: readonly Gated[], { logger }: Pick<Telemetry, "logger">, time: Time) {
+    this.#ground = { logger, time };
+    for (const probed of networks) {
+      this.#lookouts.set(probed.network, this.#lookoutOf(probed));
+    }
   }
 
   /** Whether payments may be judged and signed there. */
@@ -73,9 +74,49 @@ export class NetworkGate {
     return Promise.all(probing);
   }
 
+  /**
+   * The first checks of what is to be used for its network, and then more, until it is {@link put} in, or closed. What
+   * they find opens and closes nothing until then.
+   */
+  async prepare(probed: Gated): Promise<PreparedNetwork> {
+    const lookout = this.#lookoutOf(probed);
+    const { network } = probed;
+    return { network, lookout, looked: await lookout.open() };
+  }
+
+  /** In place of what was looked at for that network, which goes on being used for nothing. */
+  async put({ network, lookout, looked }: PreparedNetwork): Promise<void> {
+    const before = this.#lookouts.get(network);
+    this.#lookouts.set(network, lookout);
+    this.#open.delete(network);
+    this.#trusted.delete(network);
+    this.#looked(network, looked);
+    await before?.close();
+  }
+
+  /** The network is used no more. */
+  async remove(network: string): Promise<void> {
+    const before = this.#lookouts.get(network);
+    this.#lookouts.delete(network);
+    this.#open.delete(network);
+    this.#trusted.delete(network);
+    await before?.close();
+  }
+
   /** Ends the checks that are running, and the checking again. */
   async close(): Promise<void> {
     await Promise.all([...this.#lookouts.values()].map((lookout) => lookout.close()));
+  }
+
+  #lookoutOf(probed: Gated): Lookout {
+    const { network: name } = probed;
+    const probe: Probed["probe"] = (signal) => probed.probe(signal);
+    const onLook = (looked: Looked): void => {
+      if (this.#lookouts.get(name) === lookout) this.#looked(name, looked);
+    };
+    const options = { probe, onLook, ...this.#ground };
+    const lookout: Lookout = new Lookout({ what: "network", name, away: "rpc", ...options });
+    return lookout;
   }
 
   #looked(network: string, { state, findings }: Looked): void {

@@ -43,6 +43,14 @@ export interface EngineOptions extends SenderSurroundings {
   readonly places: Places;
 }
 
+/** Not signed, and somebody may wait for it. */
+interface LeftClaim {
+  readonly claim: UnsignedClaim;
+  readonly pending: PendingSettlement;
+  readonly judged: PendingPayment["judged"];
+  readonly client: Pick<GrantedClaim, "client">;
+}
+
 export class SettlementEngine {
   readonly #at: EngineOptions;
   readonly #network: string;
@@ -66,6 +74,8 @@ export class SettlementEngine {
   #offersFromMs = 0;
   readonly #closing = new AbortController();
   readonly #alarm: Alarm;
+  /** What is not signed and is for another engine; undefined: this one stays, or nothing comes after it. */
+  #left: LeftClaim[] | undefined;
 
   constructor(options: EngineOptions) {
     this.#at = options;
@@ -105,13 +115,50 @@ export class SettlementEngine {
     const running = this.#pending.get(claim.key);
     if (running !== undefined) return running;
     const pending = new PendingSettlement();
+    this.#begin(claim, pending);
+    return pending;
+  }
+
+  #begin(claim: GrantedClaim, pending: PendingSettlement): void {
     const item = this.#itemOf(claim, pending, "begun");
     pending.deserted.addEventListener("abort", () => {
       const called = this.#queue.remove(item.key);
       if (called !== undefined) this.#run(this.#giveUp(called, DESERTED));
     });
     this.#launch(item);
-    return pending;
+  }
+
+  /**
+   * Signs no more and gives back the accounts, so that another engine of this process can go on with its network: what is
+   * signed is in the ledger, and what is not is what it takes over ({@link inherit}), with whoever waits for it.
+   */
+  async leave(): Promise<void> {
+    this.#left = [];
+    await this.close();
+  }
+
+  /** What the one before has left until now; to be called again when that has {@link drained}. */
+  inherit(before: SettlementEngine): void {
+    for (const { claim, pending, judged, client } of before.#left?.splice(0) ?? []) {
+      const { key, request, origin } = claim;
+      if (origin !== "begun") {
+        this.#pending.set(key, pending);
+        this.accept(claim, origin);
+        continue;
+      }
+      const checked = this.#at.judgement.check(request);
+      if (checked.ok) {
+        // Once more, but as one that was found good: by whatever the chain is asked now.
+        const again = judged && { ...judged, atMs: Number.NEGATIVE_INFINITY };
+        this.#begin({ key, request, checked: checked.value, judged: again, ...client }, pending);
+      } else {
+        this.#pending.set(key, pending);
+        this.#run(this.#refuse(claim, checked.error));
+      }
+    }
+    for (const [key, offer] of before.#taking) this.#taking.set(key, offer);
+    before.#taking.clear();
+    this.#claims.inherit(before.#claims);
   }
 
   /** Goes on with a claim that was withdrawn from a transaction, or joins the work on it. */
@@ -422,10 +469,20 @@ export class SettlementEngine {
 
   async #giveUp(claim: UnsignedClaim, cause: unknown): Promise<void> {
     const { time } = this.#at;
+    if (this.#left !== undefined) return this.#leaveBehind(claim, this.#left);
     if (claim.origin === "offered") this.#offersFromMs = time.now() + OFFER_PAUSE_MS;
     const isLast = this.#closing.signal.aborted && claim.origin !== "begun";
     const ending = await (isLast ? this.#claims.offer(claim) : this.#claims.giveUp(claim, cause));
     this.#ended(claim, ending);
+  }
+
+  #leaveBehind(claim: UnsignedClaim & Partial<PendingPayment>, left: LeftClaim[]): void {
+    const { key, request, origin, judged, client } = claim;
+    const pending = this.#pending.get(key) ?? claim.pending ?? new PendingSettlement(true);
+    this.#at.places.release([key]);
+    this.#pending.delete(key);
+    const named = client === undefined ? {} : { client };
+    left.push({ claim: { key, request, origin }, pending, judged, client: named });
   }
 
   #ended(claim: UnsignedClaim, ending: Ending | undefined): void {

@@ -82,6 +82,12 @@ export class UnsignedClaims {
     this.#undone.set(key, { key, request, origin });
   }
 
+  /** What another engine of this process could not do is to be done here. */
+  inherit(before: UnsignedClaims): void {
+    for (const claim of before.#undone.values()) this.doubt(claim);
+    before.#undone.clear();
+  }
+
   /** The claim is at work again. */
   revive(key: PaymentKey): void {
     this.#undone.delete(key);

@@ -54,6 +54,7 @@ async function open() {
     time: systemTime,
     closing,
     patience: AbortSignal.abort(),
+    tables: new Set(),
   };
   const opened = await openServer(parts, { host: "127.0.0.1", port: 0 }, handler);
   const port = opened?.port ?? 0;

@@ -44,7 +44,7 @@ function setUp(counts: () => Promise<PaymentCounts>) {
     const metric = await telemetry.metrics.registry.getSingleMetric(name)?.get();
     return metric?.values.map((each) => each.value);
   };
-  const bothRead = () => vi.waitFor(() => expect(time.pauses).toEqual([5_000, 60_000]));
+  const bothRead = () => vi.waitFor(() => expect(time.pauses).toEqual([5_000, 15_000, 60_000]));
   return { gauges, lines, mechanism, telemetry, time, value, bothRead };
 }
 

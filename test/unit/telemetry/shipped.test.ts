@@ -146,6 +146,8 @@ describe("the metrics that are named", () => {
     // For whoever looks closer: when it was, and how the checks of targets went.
     expect(left).toEqual(
       new Set([
+        "coinslot_config_generations_total",
+        "coinslot_config_info",
         "coinslot_config_last_reload_success_timestamp_seconds",
         "coinslot_upstream_target_checks_total",
         "coinslot_upstream_target_departures_total",

@@ -165,6 +165,7 @@ export class ScriptedChain {
         resendMs: 10_000,
         forgetMs: 3_600_000,
       },
+      allow: () => undefined,
       accountFor: () => undefined,
       check: (request) => ok(this.#checked(request)),
       parse: (request) => ok(authorizationOf(request)),

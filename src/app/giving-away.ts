@@ -1,0 +1,102 @@
+/**
+ * What nobody means by a new configuration and what it would give away: a file of which only the beginning is there,
+ * and paths that cost something and would cost nothing. A trimmed file is as good a file as any other, so both are
+ * refused until somebody says that they are meant.
+ */
+import { priceOf, type Config, type Problem, type RouteSettings } from "../config/config.ts";
+import { Router } from "../gateway/paths/router.ts";
+import { inTurns, type Steps } from "../time/breath.ts";
+import { about } from "./problem.ts";
+
+/** Routes that are named; of the others their number is told. */
+const MAX_NAMED = 10;
+/** Stands for whatever a parameter or the rest of a path may be: no route spells it out. */
+const ANYTHING = "anything-at-all";
+/** By which a route is asked that lists no methods. */
+const USUAL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+const MEANT = "where this is meant, `coinslot reload FILE --allow-free` takes the file as it is";
+
+/** A file as it was read. */
+export interface Read {
+  readonly text: string;
+  readonly config: Config;
+}
+
+export async function findGivenAway(before: Read, after: Read): Promise<readonly Problem[]> {
+  const { config } = after;
+  const cut = endsInTheMiddle(before.text, after.text);
+  const found = await inTurns(unpricedSteps(before.config, config));
+  const named = found.slice(0, MAX_NAMED).map(({ route, method }) => {
+    const now = config.routes.find(({ key }) => key === route.key);
+    const asked = route.methods === null && method !== "GET" ? `, asked by ${method},` : "";
+    const message = `${route.key}${asked} would be free: it costs ${priceOf(route) ?? ""} now`;
+    const place = { code: "unpriced-route", path: ["routes", route.key], line: now?.line ?? 0 };
+    return about(config, { ...place, message, suggestion: MEANT });
+  });
+  const more = found.length - named.length;
+  return [
+    ...(cut ? [about(config, { code: "cut-file", message: CUT, suggestion: MEANT })] : []),
+    ...named,
+    ...(more > 0
+      ? [about(config, { code: "unpriced-route", message: `and ${more} more`, suggestion: MEANT })]
+      : []),
+  ];
+}
+
+const CUT =
+  "the file seems to end in the middle: nothing is left of what stood behind its last line";
+
+/**
+ * Whether the file is the one that runs, or another one, up to a place: its last line was not the last, and nothing of
+ * what came behind that is left; or it stops within a line.
+ */
+export function endsInTheMiddle(before: string, after: string): boolean {
+  if (before.trimEnd() === after.trimEnd() || before.trim() === "") return false;
+  if (before.endsWith("\n") && !after.endsWith("\n")) return true;
+  const [old, now] = [linesOf(before), linesOf(after)];
+  const last = old.lastIndexOf(now.at(-1) ?? "");
+  if (last < 0 || last === old.length - 1) return false;
+  const left = new Set(now);
+  return old.slice(last + 1).every((line) => !left.has(line));
+}
+
+/** Those that say something. */
+function linesOf(text: string): readonly string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("#"));
+}
+
+interface Unpriced {
+  readonly route: RouteSettings;
+  readonly method: string;
+}
+
+/** Priced routes whose requests would be free, each once. */
+function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[]> {
+  const entries = after.routes.map((each) => ({ ...each, value: each.action.kind }));
+  const router = yield* Router.steps(entries, {
+    guarded: (kind) => kind !== "free",
+    unmatchedGuarded: after.unmatched === "deny",
+  });
+  const found: Unpriced[] = [];
+  for (const route of before.routes) {
+    yield;
+    if (route.action.kind !== "priced") continue;
+    const path = examplePath(route);
+    const method = (route.methods ?? USUAL_METHODS).find((each) => {
+      const match = router.match(each, path);
+      if (match.kind === "unmatched") return after.unmatched === "free";
+      return match.kind === "route" && match.value === "free";
+    });
+    if (method !== undefined) found.push({ route, method });
+  }
+  return found;
+}
+
+function examplePath({ pattern }: RouteSettings): string {
+  const segments = pattern.split("/").map((each) => (/^(?::.+|[*])$/.test(each) ? ANYTHING : each));
+  return segments.join("/");
+}

@@ -1,0 +1,114 @@
+/** Files that nobody means: cut ones, and ones that give away what was sold. */
+import { describe, expect, test } from "vitest";
+import { endsInTheMiddle, findGivenAway } from "../../../src/app/giving-away.ts";
+import { configOf } from "./config-of.ts";
+
+function yaml(routes: string, unmatched = "free"): string {
+  return `publicUrl: https://api.example.com
+upstream: http://127.0.0.1:3000
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: https://facilitator.example.com
+unmatched: ${unmatched}
+routes:
+  GET /health: free
+${routes}`;
+}
+
+const SOLD = `  GET /slow: $0.05
+  GET /reports/:id: $0.25
+  /files/*: $0.10
+  GET /%C3%A9: $1
+`;
+
+async function given(routes: string, unmatched = "free"): Promise<readonly string[]> {
+  const [before, after] = [yaml(SOLD), yaml(routes, unmatched)];
+  const read = (text: string) => ({ text, config: configOf(text) });
+  return (await findGivenAway(read(before), read(after))).map(({ message }) => message);
+}
+
+describe("what was sold and would be free", () => {
+  test.each([
+    ["the same routes at other prices", SOLD.replaceAll("$0", "$1"), []],
+    [
+      "a route that becomes free",
+      SOLD.replace("$0.05", "free"),
+      ["GET /slow would be free: it costs $0.05 now"],
+    ],
+    [
+      "one method of several",
+      SOLD.replace("  /files", "  POST /files/*: free\n  GET /files"),
+      ["/files/*, asked by POST, would be free: it costs $0.10 now"],
+    ],
+    [
+      "routes that fall into what is unmatched",
+      SOLD.replace(/ {2}GET \/reports.*\n/, ""),
+      ["GET /reports/:id would be free: it costs $0.25 now"],
+    ],
+    [
+      "one that is priced by a pattern around it",
+      `${SOLD.replace(/.*slow.*\n/, "")}  /*: $0.01\n`,
+      [],
+    ],
+    [
+      "one that is free by a pattern around it",
+      `${SOLD.replace(/.*slow.*\n/, "")}  /*: free\n`,
+      ["GET /slow would be free: it costs $0.05 now"],
+    ],
+  ])("%s", async (_, routes, expected) => {
+    expect(await given(routes)).toEqual(expected);
+  });
+
+  test("routes that are gone where everything else is denied cost nobody anything", async () => {
+    expect(await given("  GET /slow: $0.05\n  GET /%C3%A9: $1\n", "deny")).toEqual([]);
+  });
+
+  test("hundreds are counted, not named", async () => {
+    const many = Array.from({ length: 25 }, (_, index) => `  GET /r${index}: $0.01\n`).join("");
+    const read = (text: string) => ({ text, config: configOf(text) });
+    const found = await findGivenAway(
+      read(yaml(many)),
+      read(yaml(many.replaceAll("$0.01", "free"))),
+    );
+    expect(found.map(({ message }) => message).slice(9)).toEqual([
+      "GET /r9 would be free: it costs $0.01 now",
+      "and 15 more",
+    ]);
+    expect(found[0]).toMatchObject({ line: 9, code: "unpriced-route" });
+    expect(found[0]?.suggestion).toContain("coinslot reload FILE --allow-free");
+  });
+});
+
+describe("a file that ends in the middle", () => {
+  const whole = yaml(SOLD, "deny");
+  const lines = whole.split("\n");
+
+  test("is known wherever it is cut", () => {
+    const cuts = Array.from({ length: whole.length - 2 }, (_, length) =>
+      whole.slice(0, length + 1),
+    );
+    expect(cuts.filter((cut) => !endsInTheMiddle(whole, cut))).toEqual([]);
+  });
+
+  test("is known where something before the cut is another one, too", () => {
+    const edited = whole.replace("$0.05", "$0.07").split("\n");
+    for (let count = 9; count < lines.length - 2; count += 1) {
+      const cut = `${edited.slice(0, count).join("\n")}\n`;
+      expect([count, endsInTheMiddle(whole, cut)]).toEqual([count, !cut.endsWith("$0.07\n")]);
+    }
+  });
+
+  test.each([
+    ["the same", whole],
+    ["one without the last line feed", whole.trimEnd()],
+    ["one with more behind it", `${whole}cors: true\n`],
+    [
+      "another order",
+      `${[...lines.slice(0, 8), ...lines.slice(8).reverse()].join("\n").trimEnd()}\n`,
+    ],
+    ["a route in the middle gone", whole.replace(/.*reports.*\n/, "")],
+    ["a comment behind it", `${whole}# the end\n`],
+  ])("is none of these: %s", (_, text) => {
+    expect(endsInTheMiddle(whole, text)).toBe(false);
+  });
+});
