@@ -322,6 +322,11 @@ function labels(result: string, code = ""): string {
   return `{network="base-sepolia",result="${result}",code="${code}"} 1`;
 }
 
+/** What is good is counted from 0. */
+function unchanged(what: string, result: string): string {
+  return `coinslot_${what}_total{network="base-sepolia",result="${result}",code=""} 0`;
+}
+
 describe("the metrics", () => {
   test("count every verdict and every settlement by how it ended", async () => {
     const at = await openEngine();
@@ -343,12 +348,15 @@ describe("the metrics", () => {
       `coinslot_settlements_total${labels("failed", "invalid_transaction_state")}`,
     ]);
     expect(await count(poor, "verifications")).toEqual([
+      unchanged("verifications", "valid"),
       `coinslot_verifications_total${labels("invalid", "insufficient_funds")}`,
     ]);
     expect(await count(down, "verifications")).toEqual([
+      unchanged("verifications", "valid"),
       `coinslot_verifications_total${labels("error", "unexpected_verify_error")}`,
     ]);
     expect(await count(down, "settlements")).toEqual([
+      unchanged("settlements", "settled"),
       `coinslot_settlements_total${labels("unavailable", "unexpected_settle_error")}`,
     ]);
   });
