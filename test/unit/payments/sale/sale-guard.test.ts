@@ -79,6 +79,20 @@ describe("lists", () => {
     expect(await stateOf(ledger)).toBe("(none)");
   });
 
+  test.each(["denied", "paused"])(
+    "what is owed goes to whoever signs anew for it, %s or not",
+    async (why) => {
+      const { buy, guard, ledger, look, facilitator, rules } = await stage();
+      await paidOf(await buy(1)).undelivered({ sent: true, served: null });
+      if (why === "denied") guard.configure({ ...rules, deny: listOf(PAYER) });
+      else await ledger.pauses.pause(ALL);
+      await look();
+      await paidOf(await buy(2)).delivered(sold());
+      expect(facilitator.settled).toHaveLength(1);
+      expect((await buy(3)).kind).toBe("barred");
+    },
+  );
+
   test("who is denied and signs in is told the same", async () => {
     const { paywall, time } = await stage({ deny: listOf(PAYER) });
     const { payment: _payment, accepts: _accepts, ...asked } = presented();
