@@ -67,17 +67,22 @@ describe("lists", () => {
     expect(await buy(2)).toMatchObject({ kind: "barred", status: 403 });
   });
 
-  test("who is denied after he was looked up is not charged: the claim decides, and is dropped", async () => {
-    const { guard, facilitator, ledger, paywall, rules } = await stage();
-    const unfit = async () => {
-      guard.configure({ ...rules, deny: listOf(PAYER) });
-      return null;
-    };
-    const admission = await paywall.admit(presented(1, { route: ROUTE, unfit }));
-    expect(admission).toMatchObject({ kind: "barred", status: 403 });
-    expect([facilitator.verified, facilitator.settled]).toEqual([[], []]);
-    expect(await stateOf(ledger)).toBe("(none)");
-  });
+  test.each([false, true])(
+    "who is denied after he was looked up is not charged: the claim decides, and is dropped (%s)",
+    async (isAwaited) => {
+      const { guard, facilitator, ledger, paywall, rules } = await stage();
+      const deny = (): null => {
+        guard.configure({ ...rules, deny: listOf(PAYER) });
+        return null;
+      };
+      // Where a body is read for that he is looked up once more.
+      const unfit = isAwaited ? async () => deny() : deny;
+      const admission = await paywall.admit(presented(1, { route: ROUTE, unfit }));
+      expect(admission).toMatchObject({ kind: "barred", status: 403 });
+      expect([facilitator.verified, facilitator.settled]).toEqual([[], []]);
+      expect(await stateOf(ledger)).toBe("(none)");
+    },
+  );
 
   test.each(["denied", "paused"])(
     "what is owed goes to whoever signs anew for it, %s or not",
