@@ -12,7 +12,8 @@ const FACILITATOR = "src/facilitator/guarded-facilitator.ts";
 const GUARD_TEST = "test/unit/payments/sale/sale-guard.test.ts";
 const LIST_TEST = "test/unit/x402/payer-list.test.ts";
 const FACILITATOR_TEST = "test/unit/facilitator/guarded-facilitator.test.ts";
-const CONTRACT = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
+const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
+const SQLITE = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 
 export const SALE_MUTANTS: readonly Mutant[] = [
   caughtBy(LIST_TEST, "sells to a payer in another letter case than the list's", {
@@ -95,12 +96,12 @@ export const SALE_MUTANTS: readonly Mutant[] = [
     find: "return `payer ${payer.toLowerCase()}`;",
     put: "return `payer ${payer}`;",
   }),
-  caughtBy(CONTRACT, "never gives back what a dropped claim has taken of the hour", {
+  caughtBy(SQLITE, "never gives back what a dropped claim has taken of the hour", {
     file: SCHEMA,
     find: "DELETE FROM reservations WHERE payment_key = OLD.payment_key;",
     put: "DELETE FROM reservations WHERE payment_key = '';",
   }),
-  caughtBy(CONTRACT, "never gives back what a failed payment has taken of the hour", {
+  caughtBy(SQLITE, "never gives back what a failed payment has taken of the hour", {
     file: SCHEMA,
     find: "WHEN NEW.state = 'FAILED' BEGIN",
     put: "WHEN NEW.state = '' BEGIN",

@@ -104,6 +104,12 @@ export const RUNS: readonly Run[] = [
     like: /^coinslot payments(?: FILE)?(?: --(?:undelivered|held))?(?: --since \w+)?$/,
     how: "here",
   },
+  {
+    like: /^coinslot (?:pause|resume) FILE(?: all)?$/,
+    how: "test",
+    test: "test/integration/cli/resolve.test.ts",
+    words: "runHere([name, site.file, ...options], env)",
+  },
   { like: /^coinslot payments FILE --state [A-Z,]+(?: --since \w+)?$/, how: "here" },
   { like: /^coinslot payments(?: FILE)? --show(?: KEY)?$/, how: "here" },
   { like: /^coinslot payments FILE --export PATH$/, how: "here" },

@@ -41,7 +41,7 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
   /** As many payments as a test needs, of two lives where there may be two. */
   const livesOf = async (): Promise<readonly Ledger[]> => {
     const { ledger } = place();
-    return can.severalLives === true ? [ledger, await place().live("second")] : [ledger];
+    return can.severalLives ? [ledger, await place().live("second")] : [ledger];
   };
 
   it.each([

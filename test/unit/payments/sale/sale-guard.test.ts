@@ -67,17 +67,36 @@ describe("lists", () => {
     expect(await buy(2)).toMatchObject({ kind: "barred", status: 403 });
   });
 
-  test("who is denied after he was looked up is not charged: the claim decides, and is dropped", async () => {
-    const { guard, facilitator, ledger, paywall, rules } = await stage();
-    const unfit = async () => {
-      guard.configure({ ...rules, deny: listOf(PAYER) });
-      return null;
-    };
-    const admission = await paywall.admit(presented(1, { route: ROUTE, unfit }));
-    expect(admission).toMatchObject({ kind: "barred", status: 403 });
-    expect([facilitator.verified, facilitator.settled]).toEqual([[], []]);
-    expect(await stateOf(ledger)).toBe("(none)");
-  });
+  test.each([false, true])(
+    "who is denied after he was looked up is not charged: the claim decides, and is dropped (%s)",
+    async (isAwaited) => {
+      const { guard, facilitator, ledger, paywall, rules } = await stage();
+      const deny = (): null => {
+        guard.configure({ ...rules, deny: listOf(PAYER) });
+        return null;
+      };
+      // Where a body is read for that he is looked up once more.
+      const unfit = isAwaited ? async () => deny() : deny;
+      const admission = await paywall.admit(presented(1, { route: ROUTE, unfit }));
+      expect(admission).toMatchObject({ kind: "barred", status: 403 });
+      expect([facilitator.verified, facilitator.settled]).toEqual([[], []]);
+      expect(await stateOf(ledger)).toBe("(none)");
+    },
+  );
+
+  test.each(["denied", "paused"])(
+    "what is owed goes to whoever signs anew for it, %s or not",
+    async (why) => {
+      const { buy, guard, ledger, look, facilitator, rules } = await stage();
+      await paidOf(await buy(1)).undelivered({ sent: true, served: null });
+      if (why === "denied") guard.configure({ ...rules, deny: listOf(PAYER) });
+      else await ledger.pauses.pause(ALL);
+      await look();
+      await paidOf(await buy(2)).delivered(sold());
+      expect(facilitator.settled).toHaveLength(1);
+      expect((await buy(3)).kind).toBe("barred");
+    },
+  );
 
   test("who is denied and signs in is told the same", async () => {
     const { paywall, time } = await stage({ deny: listOf(PAYER) });
