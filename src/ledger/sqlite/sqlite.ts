@@ -31,7 +31,8 @@ import {
   type Draws,
   type Spend,
 } from "../purse.ts";
-import { openRefundOf, type OpenRefund } from "../refunds.ts";
+import type { OpenRefund } from "../refund-steps.ts";
+import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
@@ -201,8 +202,9 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async refunds(limit: number): Promise<readonly OpenRefund[]> {
     const where = "WHERE refund_state IN ('ASKED', 'SENDING') ORDER BY updated_ms, rowid";
     // The column holds nothing but keys.
-    const read = (row: PaymentRow, key: string): OpenRefund => openRefundOf(row, key as PaymentKey);
-    return this.#core.readable(where, { limit }, read);
+    return this.#core.readable(where, { limit }, (row, key) =>
+      openRefundOf(row, key as PaymentKey),
+    );
   }
 
   async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {
