@@ -24,7 +24,7 @@ import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { SignInUses } from "./sign-ins.ts";
-import type { OpenRefund } from "./refunds.ts";
+import type { OpenRefund } from "./refund-steps.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
@@ -43,7 +43,6 @@ export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 export * from "./refund-steps.ts";
-export type { OpenRefund } from "./refunds.ts";
 export * from "./transition.ts";
 
 /** What the ledger knows when a payment is presented. */

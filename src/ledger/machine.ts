@@ -4,7 +4,6 @@
  * `next` in the same database transaction in which it read the row, and only if it is still that version.
  */
 import { samePayment } from "../x402/payment-key.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   FIRST_DOUBT_MS,
   type BeginOutcome,

@@ -41,3 +41,31 @@ export type RefundStep =
 
 /** `over`: it would be more than may be paid back on this day. `gone`: it is not there any more as it was seen. */
 export type RefundOutcome = "done" | "over" | "gone";
+
+/** What of a refund is not a column. */
+export interface RefundFacts {
+  /** Transfers that were signed for it so far. */
+  readonly attempt: number;
+  /** The last one. */
+  readonly transfer: RefundTransfer | null;
+  /** That has paid it back. */
+  readonly transaction: string | null;
+  /** Why it is not sent now, or has failed. */
+  readonly detail: string | null;
+}
+
+/** A refund that is under way. */
+export interface OpenRefund extends RefundFacts {
+  /** The payment that it is for. */
+  readonly key: PaymentKey;
+  readonly state: RefundState;
+  readonly network: string;
+  readonly asset: string;
+  /** Atomic units: what the payer signed and was settled. */
+  readonly amountAtomic: bigint;
+  /** To whom it goes: the payer. */
+  readonly to: string;
+  /** As what it was sold, for the books, and under which URL. */
+  readonly route: string;
+  readonly resource: string;
+}

@@ -16,6 +16,8 @@ import { isHeld, isRefunded } from "./payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   REFUND_STATES,
+  type OpenRefund,
+  type RefundFacts,
   type RefundOutcome,
   type RefundState,
   type RefundStep,
@@ -23,34 +25,6 @@ import {
   type RefundTransfer,
 } from "./refund-steps.ts";
 import type { PaymentStatus } from "./transition.ts";
-
-/** What of a refund is not a column. */
-interface RefundFacts {
-  /** Transfers that were signed for it so far. */
-  readonly attempt: number;
-  /** The last one. */
-  readonly transfer: RefundTransfer | null;
-  /** That has paid it back. */
-  readonly transaction: string | null;
-  /** Why it is not sent now, or has failed. */
-  readonly detail: string | null;
-}
-
-/** A refund that is under way. */
-export interface OpenRefund extends RefundFacts {
-  /** The payment that it is for. */
-  readonly key: PaymentKey;
-  readonly state: RefundState;
-  readonly network: string;
-  readonly asset: string;
-  /** Atomic units: what the payer signed and was settled. */
-  readonly amountAtomic: bigint;
-  /** To whom it goes: the payer. */
-  readonly to: string;
-  /** As what it was sold, for the books, and under which URL. */
-  readonly route: string;
-  readonly resource: string;
-}
 
 const FRESH: RefundFacts = { attempt: 0, transfer: null, transaction: null, detail: null };
 

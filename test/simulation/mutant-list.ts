@@ -4,6 +4,7 @@ import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { NETWORK_MUTANTS } from "./network-mutants.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
+import { REFUND_MUTANTS } from "./refund-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
 const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
@@ -23,6 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...GOODS_MUTANTS,
   ...ACCOUNTS_MUTANTS,
   ...NETWORK_MUTANTS,
+  ...REFUND_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

@@ -48,7 +48,7 @@ const SIGNER_FORM: Form = {
   anyOf: [matching(SIGNER, REFERENCE_FORM, "env:BASE_KEY", "file:/run/secrets/key"), HEX_NUMBER],
 };
 
-export const signer = z.union(
+const signer = z.union(
   [
     z.string(REFERENCE_FORM),
     reader(z.array(z.unknown()), (list): Result<never, Fault> =>

@@ -5,7 +5,7 @@ import type { Network } from "../../x402/network.ts";
 import { networkOf } from "../../x402/network.ts";
 import { readNativePrice } from "../routes/price.ts";
 import type { Context } from "../reading/context.ts";
-import { fault } from "../reading/reading.ts";
+import { bad, fault } from "../reading/reading.ts";
 import { described, flag, map, matching, optional, reader } from "../reading/shapes.ts";
 import type { Settler } from "./embedded.ts";
 import { oneSigner, readSigner, type Signer } from "./private-key.ts";
@@ -33,7 +33,10 @@ export const refunds = map({
   maxPerDay: described(
     reader(
       z.union([z.string(), z.number()], MAX_FORM),
-      readNativePrice,
+      (written) => {
+        const read = readNativePrice(written);
+        return read.ok ? read : bad(MAX_FORM, read.error.suggestion);
+      },
       matching(/^\$[0-9]+(?:\.[0-9]+)?$/, MAX_FORM, "$100"),
     ),
     "The most that is paid back of one token on one network on one day (UTC), by all who share the ledger: $100 is a " +

@@ -4,7 +4,8 @@ import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
-import { openRefundOf, type OpenRefund } from "../refunds.ts";
+import type { OpenRefund } from "../refund-steps.ts";
+import { openRefundOf } from "../refunds.ts";
 import { messageOf } from "../../x402/result.ts";
 
 /** Hears of a row that had to be left out. */

@@ -30,7 +30,7 @@ import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgre
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { readOffers, readRefunds } from "./postgres-queues.ts";
-import type { OpenRefund } from "../refunds.ts";
+import type { OpenRefund } from "../refund-steps.ts";
 import {
   PostgresRedemptions,
   PostgresWorkerLife,

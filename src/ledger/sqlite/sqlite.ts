@@ -33,7 +33,8 @@ import {
   type Spend,
 } from "../purse.ts";
 import type { Pauses } from "../pauses.ts";
-import { openRefundOf, type OpenRefund } from "../refunds.ts";
+import type { OpenRefund } from "../refund-steps.ts";
+import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { countedIn, reserve } from "./sqlite-budgets.ts";
@@ -217,8 +218,9 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async refunds(limit: number): Promise<readonly OpenRefund[]> {
     const where = "WHERE refund_state IN ('ASKED', 'SENDING') ORDER BY updated_ms, rowid";
     // The column holds nothing but keys.
-    const read = (row: PaymentRow, key: string): OpenRefund => openRefundOf(row, key as PaymentKey);
-    return this.#core.readable(where, { limit }, read);
+    return this.#core.readable(where, { limit }, (row, key) =>
+      openRefundOf(row, key as PaymentKey),
+    );
   }
 
   async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {

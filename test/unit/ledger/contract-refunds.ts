@@ -138,6 +138,7 @@ export function describeRefunds(open: OpenLedger): void {
       });
       expect(await ask(ledger)).toEqual({ kind: "done", state: "DELIVERED" });
       await send(ledger, 1);
+      expect(await ask(ledger)).toEqual({ kind: "refused", reason: "it is being refunded" });
       await step(ledger, { kind: "refunded", attempt: 1, transaction: "0xback" });
       expect(await ledger.books.show(key)).toMatchObject({
         state: "DELIVERED",

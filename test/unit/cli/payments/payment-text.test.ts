@@ -38,7 +38,9 @@ const anything = tuple(names, scraps, string({ unit: "binary" })).map(
 /** A refund has three columns. */
 const NAMES = [
   ...Object.keys(exampleView()).filter((name) => name !== "refund"),
-  ...["refundState", "refundTransaction", "refundDetail"],
+  "refundState",
+  "refundTransaction",
+  "refundDetail",
 ];
 
 describe("the CSV form", () => {

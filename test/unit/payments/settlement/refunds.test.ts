@@ -203,7 +203,9 @@ describe("a refund", () => {
   test("is left to whoever is at it", async () => {
     const refunds = open();
     settle = () =>
-      new Promise((_, reject) => void time.timeout(1).addEventListener("abort", reject));
+      new Promise((_, reject) => {
+        time.timeout(1).addEventListener("abort", reject);
+      });
     const working = refunds.round(signal);
     await time.until(() => asked.length === 1);
     const other = open();

@@ -1,0 +1,100 @@
+/** Refunds, and what their buyers are told of them, without one guard. */
+import { caughtBy, type Mutant } from "./mutant.ts";
+
+const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
+const WORKER = "test/unit/payments/settlement/refunds.test.ts";
+const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
+const STATUS = "test/unit/x402/payment-status.test.ts";
+
+const STEPS = "src/ledger/refunds.ts";
+const RESOLUTION = "src/ledger/resolution.ts";
+const REFUNDS = "src/payments/settlement/refunds.ts";
+
+export const REFUND_MUTANTS: readonly Mutant[] = [
+  caughtBy(CONTRACT, "pays back what is being paid back", {
+    file: STEPS,
+    find: `return refundState !== null && refundState !== "FAILED";`,
+    put: `return refundState === "REFUNDED";`,
+  }),
+  caughtBy(CONTRACT, "signs a transfer beside that of another process", {
+    file: STEPS,
+    find: "if (!isOpen || facts.attempt !== before) return GONE;",
+    put: "if (!isOpen) return GONE;",
+  }),
+  caughtBy(CONTRACT, "pays back more on a day than may be", {
+    file: STEPS,
+    find: "if (countedAtomic + amountAtomic > to.maxAtomic)",
+    put: "if (amountAtomic > to.maxAtomic)",
+  }),
+  caughtBy(CONTRACT, "counts what was not paid back", {
+    file: STEPS,
+    find: `{ refundState: "FAILED", refundCountedMs: null }`,
+    put: `{ refundState: "FAILED" }`,
+  }),
+  caughtBy(CONTRACT, "gives a transfer the number of one that was signed before", {
+    file: STEPS,
+    find: "JSON.stringify({ ...FRESH, attempt })",
+    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0 })",
+  }),
+  caughtBy(CONTRACT, "pays back what another seller has sold", {
+    file: RESOLUTION,
+    find: `  if (row.binding === null) return refused("another resource server sold it");
+  if (isRefunding(row))`,
+    put: "  if (isRefunding(row))",
+  }),
+  caughtBy(CONTRACT, "delivers what is paid back", {
+    file: RESOLUTION,
+    find: "return done({ ...paidBack(row, transaction), ...askedRefund(row) }, said);",
+    put: "return done({ ...after(row), ...askedRefund(row) }, said);",
+  }),
+  caughtBy(CONTRACT, "pays back though a part of the answer is out", {
+    file: "src/ledger/deliveries.ts",
+    find: "attempts >= MAX_DELIVERY_ATTEMPTS && servedTarget === null",
+    put: "attempts >= MAX_DELIVERY_ATTEMPTS && servedTarget !== undefined",
+  }),
+  caughtBy(CONTRACT, "forgets a payment whose refund is under way", {
+    file: "src/ledger/sweep.ts",
+    find: `if (refundState !== null && refundState !== "REFUNDED") return "kept";`,
+    put: "void refundState;",
+  }),
+  caughtBy(WORKER, "signs again as soon as the chain says that a transfer is over", {
+    file: REFUNDS,
+    find: "if (nowMs - sinceMs < overMs) return;",
+    put: "void overMs;",
+  }),
+  caughtBy(WORKER, "gives up what another transaction may carry", {
+    file: REFUNDS,
+    find: `if (seen.kind === "failed" && !seen.retriable)`,
+    put: `if (seen.kind === "failed")`,
+  }),
+  caughtBy(WORKER, "does not mind a look that says otherwise", {
+    file: REFUNDS,
+    find: "    this.#over.delete(transfer.key);\n    // The very same transfer",
+    put: "    // The very same transfer",
+  }),
+  caughtBy(WORKER, "signs again what was refused", {
+    file: REFUNDS,
+    find: "if (refund.detail === null) await this.#send(work);",
+    put: "if (refund.detail !== undefined) await this.#send(work);",
+  }),
+  caughtBy(WORKER, "signs again what somebody is settling", {
+    file: REFUNDS,
+    find: `case "pending":\n        return;`,
+    put: `case "pending":\n        break;`,
+  }),
+  caughtBy(SIGNING, "gives the same refund another nonce each time", {
+    file: "src/mechanism/evm/refunder.ts",
+    find: "const nonce = refundNonce(payment, attempt);",
+    put: "const nonce = refundNonce(payment + String(performance.now()), attempt);",
+  }),
+  caughtBy(SIGNING, "lets whoever pays choose the payee", {
+    file: "src/mechanism/evm/evm.ts",
+    find: "const isOurs = payerOf(request.paymentPayload) === this.refunder?.address;",
+    put: "const isOurs = payerOf(request.paymentPayload) !== this.refunder?.address;",
+  }),
+  caughtBy(STATUS, "tells of any payment whose key is known", {
+    file: "src/x402/payment-status.ts",
+    find: "if (told.length !== right.length || !timingSafeEqual(told, right)) return null;",
+    put: "if (told.length > right.length && !timingSafeEqual(told, right)) return null;",
+  }),
+];
