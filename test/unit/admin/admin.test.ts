@@ -131,6 +131,15 @@ describe("/listing", () => {
   });
 });
 
+describe("/-/config", () => {
+  test("is for nobody where others may reach this address, as recent requests are", async () => {
+    const { ask } = await stage();
+    const shown = expect.stringContaining("are shown where only this machine can reach");
+    expect(await ask("/-/config")).toMatchObject({ status: 404, text: shown });
+    expect(await ask("/payments")).toMatchObject({ status: 404, text: shown });
+  });
+});
+
 describe("anything else", () => {
   test.each(["/", "/metrics/", "/METRICS", "/healthz", "//metrics", "/readyz/x", "*"])(
     "is 404 at %s, with the paths that there are",
