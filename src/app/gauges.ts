@@ -52,7 +52,7 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
       await Promise.all(
         mechanisms.map(async (mechanism) => {
           for (const wallet of await readBalances(mechanism, sources, signal)) {
-            telemetry.metrics.wallet(mechanism.network, wallet);
+            telemetry.metrics.wallets.feePayer(mechanism.network, wallet);
             sources.onWallet?.(mechanism.network, wallet);
           }
           await readRefundBalances(mechanism, sources, signal);
@@ -97,7 +97,7 @@ async function readRefundBalances(
   const read = assetsOf(network).map(async ({ address: token, symbol: asset, decimals }) => {
     const balanceAtomic = await refunder.balance(token, signal).catch(() => undefined);
     if (balanceAtomic === undefined) return;
-    telemetry.metrics.refundBalance({ network, address, asset, decimals, balanceAtomic });
+    telemetry.metrics.wallets.refunds({ network, address, asset, decimals, balanceAtomic });
   });
   await Promise.all(read);
 }

@@ -13,6 +13,7 @@ import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
 import { SalesMeter } from "./sales-meter.ts";
+import { WalletMeter } from "./wallet-meter.ts";
 import { NetworkMeter } from "./network-meter.ts";
 import { currentContext, exemplarOf } from "./request-context.ts";
 import {
@@ -50,16 +51,6 @@ export interface SettledAmount {
   readonly amountAtomic: bigint;
 }
 
-/** One of our accounts that pay network fees. */
-export interface WalletReading {
-  readonly address: string;
-  /** The network's own currency, in its smallest unit. */
-  readonly balanceAtomic: bigint;
-  readonly decimals: number;
-  /** What one settlement costs at the present price, in that unit. */
-  readonly settlementAtomic: bigint;
-}
-
 /** What a transaction of ours has cost, in the smallest unit of the network's own currency. */
 export interface SpentGas {
   readonly fee: bigint;
@@ -67,15 +58,6 @@ export interface SpentGas {
   readonly priority: bigint;
   /** What a whole unit of that currency is worth, attodollars; null: nobody says. */
   readonly price: bigint | null;
-}
-
-/** A key for refunds, and what it has of a token. */
-export interface RefundReading extends Pick<WalletReading, "address" | "decimals"> {
-  readonly network: string;
-  /** Symbol. */
-  readonly asset: string;
-  /** Of the token, atomic units. */
-  readonly balanceAtomic: bigint;
 }
 
 /** How many payments wait, and for what. */
@@ -108,6 +90,7 @@ export class Metrics {
   readonly catalogue = new CatalogueMeter(this.registry);
   readonly configuration = new ConfigurationMeter(this.registry);
   readonly networks = new NetworkMeter(this.registry);
+  readonly wallets = new WalletMeter(this.registry);
   readonly sales = new SalesMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);
   readonly #routes = new RouteMeters(this.registry);
@@ -198,24 +181,9 @@ export class Metrics {
     "coinslot_refunds_failed",
     "Refunds that have failed or are over what may be paid back on a day, which wait for the operator, in the whole store",
   );
-  readonly #refundBalance = this.#gauge(
-    "coinslot_refund_balance",
-    "What the key for refunds has of a token, in whole tokens",
-    ["network", "address", "asset"],
-  );
   readonly #paymentsOffered = this.#gauge(
     "coinslot_payments_offered",
     "Payments claimed that wait for a process that can sign, in the whole store",
-  );
-  readonly #walletBalance = this.#gauge(
-    "coinslot_wallet_balance",
-    "Balance of an account that pays network fees, in whole units of the network's currency",
-    ["network", "address"],
-  );
-  readonly #walletSettlements = this.#gauge(
-    "coinslot_wallet_settlements_left",
-    "Settlements that the balance of the account pays for at the present price",
-    ["network", "address"],
   );
   readonly #lighthouseLost = this.#gauge(
     "coinslot_lighthouse_lost_lamports",
@@ -419,24 +387,6 @@ export class Metrics {
     this.#paymentsHeld.set(held);
     this.#paymentsUndelivered.set(undelivered);
     this.#paymentsOffered.set(offered);
-  }
-
-  /** What a key for refunds has of a token. */
-  refundBalance({ network, address, asset, balanceAtomic, decimals }: RefundReading): void {
-    this.#refundBalance.set(
-      { network, address, asset },
-      Number(formatAmount(balanceAtomic, decimals)),
-    );
-  }
-
-  wallet(network: string, wallet: WalletReading): void {
-    const { address, balanceAtomic, decimals, settlementAtomic } = wallet;
-    const labels = { network, address };
-    this.#walletBalance.set(labels, Number(formatAmount(balanceAtomic, decimals)));
-    this.#walletSettlements.set(
-      labels,
-      settlementAtomic > 0n ? Number(balanceAtomic / settlementAtomic) : Number.POSITIVE_INFINITY,
-    );
   }
 
   lighthouse(network: string, lostLamports: number, isOff: boolean): void {

@@ -71,7 +71,7 @@ function used(): Metrics {
     refunding: 4,
     unrefunded: 5,
   });
-  metrics.wallet("base", WALLET);
+  metrics.wallets.feePayer("base", WALLET);
   metrics.rpcHealth("base", "rpc.example.com", true);
   metrics.facilitatorHealth("https://facilitator.example.com", true);
   metrics.replayed("GET /a");
@@ -421,15 +421,15 @@ describe("the health of what a process depends on", () => {
 
   test("shows a wallet in whole units, and for how many settlements it lasts", async () => {
     const metrics = new Metrics("test");
-    metrics.wallet("base", WALLET);
+    metrics.wallets.feePayer("base", WALLET);
     const labels = `address=${ADDRESS} network=base`;
     const balance = await valuesOf(metrics, "coinslot_wallet_balance");
     expect(balance[labels]).toBeCloseTo(1.2345678901234567, 15);
     const left = "coinslot_wallet_settlements_left";
     expect(await valuesOf(metrics, left)).toEqual({ [labels]: 1234 });
-    metrics.wallet("base", { ...WALLET, balanceAtomic: 999_999_999_999_999n });
+    metrics.wallets.feePayer("base", { ...WALLET, balanceAtomic: 999_999_999_999_999n });
     expect(await valuesOf(metrics, left)).toEqual({ [labels]: 0 });
-    metrics.wallet("base", { ...WALLET, settlementAtomic: 0n });
+    metrics.wallets.feePayer("base", { ...WALLET, settlementAtomic: 0n });
     expect(await valuesOf(metrics, left)).toEqual({ [labels]: Number.POSITIVE_INFINITY });
   });
 
