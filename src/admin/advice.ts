@@ -112,6 +112,7 @@ function adviceOnUnresolved({ submission, facilitator }: Advised): string {
 
 function adviceOnSettled(payment: Advised, nowMs: number): string {
   const { key, binding, attempts, renewableMs } = payment;
+  if (payment.isTransferBack) return "a refund, which has arrived: nothing is left to do";
   if (binding === null) {
     return "paid; another resource server asked for the settlement, the delivery is its own";
   }

@@ -51,6 +51,8 @@ export interface PaymentView {
     /** Key of the transfer's own payment. */
     readonly transfer: string | null;
   } | null;
+  /** It is itself a refund: a transfer that pays another one back. */
+  readonly isRefund: boolean;
 }
 
 /** A payment that was used before it was presented here; null as in {@link PaymentView}. */
@@ -129,6 +131,7 @@ export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
     updatedAt: timeOf(payment.updatedMs),
     heldTransaction: payment.heldTransaction,
     refund: payment.refund,
+    isRefund: payment.isTransferBack,
   };
 }
 

@@ -340,6 +340,7 @@ export function ledgerFacts(view: PaymentView): readonly FactView[] {
     const href = known === undefined ? {} : { href: explorerLink(known, transaction) };
     facts.push({ label: "transaction", text: clipped(transaction), ...href });
   }
+  if (view.refund !== null) facts.push(refundFact(network, view.refund));
   if (failureCode !== null) {
     facts.push({
       label: "failure",
@@ -347,6 +348,20 @@ export function ledgerFacts(view: PaymentView): readonly FactView[] {
     });
   }
   return facts;
+}
+
+function refundFact(
+  network: string,
+  { state, transaction, detail }: NonNullable<PaymentView["refund"]>,
+): FactView {
+  const known = findNetwork(network);
+  const isLinked = known !== undefined && transaction !== null;
+  const text = [state, transaction, detail && withoutUrls(detail)].filter(Boolean).join(" ");
+  return {
+    label: "refund",
+    text: clipped(text),
+    ...(isLinked && { href: explorerLink(known, transaction) }),
+  };
 }
 
 function amountText({ amount, symbol, amountAtomic, network }: PaymentView): string {

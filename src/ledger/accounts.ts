@@ -296,7 +296,7 @@ function routeOf({
 }
 
 /** It has no binding, as what is settled for others, and yet a route. */
-function isTransferBack({
+export function isTransferBack({
   route,
   binding,
 }: {

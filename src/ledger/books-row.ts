@@ -1,6 +1,7 @@
 /** Lines of the books, as a database driver returns them: columns bear the names of what they hold. */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
+import { isTransferBack } from "./accounts.ts";
 import {
   SOLD_STATES,
   type GasEvidence,
@@ -64,6 +65,7 @@ export function readSummary(columns: Columns): PaymentSummary {
     transaction: row.settledTransaction,
     heldTransaction: row.heldTransaction,
     refund: refundSummary(row),
+    isTransferBack: isTransferBack(row),
     attempts: row.attempts,
     ...waitingOf(row),
     failureCode: row.failureCode,

@@ -45,6 +45,8 @@ export interface PaymentSummary {
   readonly heldTransaction: string | null;
   /** Null: nobody has asked for one. */
   readonly refund: RefundSummary | null;
+  /** It is a transfer of ours that pays another one back. */
+  readonly isTransferBack: boolean;
   readonly attempts: number;
   /** Of a payment whose attempts are used up: from when on its payer's new signature gives them again; 0: at once. */
   readonly renewableMs: number;

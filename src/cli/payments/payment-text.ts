@@ -31,7 +31,7 @@ const COLUMNS = [
   "claimedAt",
   "updatedAt",
   "heldTransaction",
-] as const satisfies readonly Exclude<keyof PaymentView, "refund">[];
+] as const satisfies readonly Exclude<keyof PaymentView, "refund" | "isRefund">[];
 /** What of a refund is in the CSV form, behind these. */
 const REFUND_COLUMNS = ["refundState", "refundTransaction", "refundDetail"] as const;
 
@@ -100,7 +100,7 @@ export function toTable(payments: readonly PaymentView[], color: boolean, named 
     amountOf(payment),
     payment.network,
     shortened(payment.payer),
-    clipped(payment.binding ?? "(settled for others)"),
+    clipped(payment.binding ?? (payment.isRefund ? "(a refund)" : "(settled for others)")),
     named ? payment.key : payment.key.slice(payment.key.lastIndexOf("/") + 1),
   ]);
   return toColumns([head, ...rows], color);

@@ -134,6 +134,7 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
       transaction: hashOf(1),
       heldTransaction: null,
       refund: null,
+      isRefund: false,
       attempts: 1,
       failureCode: null,
       failureDetail: null,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { adviceOn, adviceOnRequest, needsOperator } from "../../../src/admin/advice.ts";
 import type { PaymentSummary } from "../../../src/ledger/books.ts";
+import type { RefundSummary } from "../../../src/ledger/ledger.ts";
 import type { PaymentOutcome } from "../../../src/telemetry/metrics.ts";
 import type { RequestEnd } from "../../../src/telemetry/timeline.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
@@ -19,6 +20,7 @@ const failed: PaymentSummary = {
   transaction: null,
   heldTransaction: null,
   refund: null,
+  isTransferBack: false,
   attempts: 0,
   renewableMs: 0,
   isLeft: false,
@@ -40,6 +42,27 @@ const sold: PaymentSummary = { ...paid, state: "DELIVERED", attempts: 1 };
 const NOW = Date.UTC(2026, 7, 1, 12);
 
 describe("what to do", () => {
+  test("about a refund is said by where it stands, and is the operator's once it has failed", () => {
+    const refunded = (refund: Partial<RefundSummary>): PaymentSummary => ({
+      ...failed,
+      refund: { state: "ASKED", transaction: null, detail: null, transfer: null, ...refund },
+    });
+    expect(adviceOn(refunded({}), NOW)).toMatch(/^to be refunded: /);
+    const waiting = refunded({ state: "SENDING", detail: "it is blacklisted" });
+    expect(adviceOn(waiting, NOW)).toMatch(
+      /^being refunded: it is blacklisted\. .* nobody should pay it back by hand/,
+    );
+    expect(needsOperator(waiting, NOW)).toBe(false);
+    const done = refunded({ state: "REFUNDED", transaction: "0x77" });
+    expect(adviceOn(done, NOW)).toBe("refunded in 0x77: nothing is left to do");
+    const over = refunded({ state: "FAILED", detail: "over the day's" });
+    expect(adviceOn(over, NOW)).toContain(`--resolve ${failed.key}`);
+    expect(adviceOn(over, NOW)).toContain("--refund --by-hand");
+    expect(needsOperator(over, NOW)).toBe(true);
+    const back = { ...failed, state: "SETTLED", binding: null, isTransferBack: true } as const;
+    expect(adviceOn(back, NOW)).toBe("a refund, which has arrived: nothing is left to do");
+  });
+
   test("about a refusal is the same for a request and for a payment in the ledger", () => {
     const said = adviceOnRequest(end("refused"), "insufficient_funds: the payer holds 0");
     expect(said).toMatch(/^the payer's account holds less/);

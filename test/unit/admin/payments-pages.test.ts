@@ -77,6 +77,7 @@ const SOLD: PaymentSummary = {
   transaction: "0x05",
   heldTransaction: null,
   refund: null,
+  isTransferBack: false,
   attempts: 1,
   renewableMs: 0,
   isLeft: false,

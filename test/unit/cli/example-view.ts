@@ -28,6 +28,7 @@ export function exampleView(overrides: Partial<PaymentView> = {}): PaymentView {
     updatedAt: "2026-08-01T12:00:01.000Z",
     heldTransaction: null,
     refund: null,
+    isRefund: false,
     ...overrides,
   };
 }

@@ -59,6 +59,7 @@ export function describeBooks(open: OpenLedger): void {
         transaction: SETTLEMENT.transaction,
         heldTransaction: null,
         refund: null,
+        isTransferBack: false,
         attempts: 2,
         isLeft: false,
         keptUntilMs: null,
