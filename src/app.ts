@@ -207,8 +207,9 @@ async function prepare(
   };
 }
 
+async function nothing(): Promise<void> {}
+
 function refusal(...problems: readonly Problem[]): Prepared {
-  const nothing = async (): Promise<void> => undefined;
   return { problems, commit: nothing, drop: nothing };
 }
 
