@@ -220,8 +220,9 @@ async function prepare(
   };
 }
 
+async function nothing(): Promise<void> {}
+
 function refusal(...problems: readonly Problem[]): Prepared {
-  const nothing = async (): Promise<void> => undefined;
   return { problems, commit: nothing, drop: nothing };
 }
 

@@ -43,7 +43,7 @@ export type SettledNetwork = EmbeddedNetwork & {
 
 export async function createMechanism(
   settings: SettledNetwork,
-  { payees, refunds }: { readonly payees: Payees; readonly refunds: Config["refunds"] },
+  { payees, refunds }: { readonly payees: AllowedPayees; readonly refunds: Config["refunds"] },
   at: Surroundings,
 ): Promise<Mechanism> {
   const keys = settings.signers.map(({ key }) => key.reveal());
@@ -88,10 +88,10 @@ export async function createObserver(
   return createSolanaObserver(solanaChain(settings, at));
 }
 
-export type Payees = Config["facilitator"]["payees"];
+export type AllowedPayees = Config["facilitator"]["payees"];
 
 /** Those payees who can be paid on that kind of network; an empty list allows nobody. */
-function payeesOf(payees: Payees, isOfKind: (address: string) => boolean): Payees {
+function payeesOf(payees: AllowedPayees, isOfKind: (address: string) => boolean): AllowedPayees {
   return payees === "any" ? payees : payees.filter(isOfKind);
 }
 

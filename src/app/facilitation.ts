@@ -1,6 +1,10 @@
 /** Configuration -> everything that verifies and settles: mechanisms, their gate, the facilitators. */
 import { createPrivateKey } from "node:crypto";
-import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../config/config.ts";
+import {
+  soldNetworks,
+  type Config,
+  type RemoteFacilitatorSettings as RemoteSettings,
+} from "../config/config.ts";
 import { EmbeddedFacilitator } from "../payments/settlement/embedded.ts";
 import { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import { Lookout } from "../payments/settlement/lookout.ts";
@@ -101,19 +105,7 @@ export async function openFacilitation(
   ]);
 
   const { foreign } = facilitator;
-  const describeAsset = (network: string, asset: string) => {
-    const usual = findNetwork(network)?.asset;
-    const assets: readonly Asset[] =
-      rotation.settingsOf(network)?.assets ?? (usual === undefined ? [] : [usual]);
-    const known = assets.find((each) => isSameToken(network, each.address, asset));
-    return known ?? { symbol: "unknown", decimals: 0 };
-  };
-  const nativePrice = (network: string): bigint | null => {
-    const settings = rotation.settingsOf(network);
-    return settings !== undefined && "nativePriceAttodollars" in settings
-      ? settings.nativePriceAttodollars
-      : null;
-  };
+  const { describeAsset, nativePrice } = describedBy(rotation);
   const observers: ReadonlyMap<string, Observer> = chains;
   const embedded = new EmbeddedFacilitator({
     mechanisms,
@@ -224,6 +216,25 @@ function withLosses(probe: NetworkProbe, config: Config, balances: Balances): Ne
   return probe;
 }
 
+/** What is said of tokens and of gas, by the settings in force. */
+function describedBy(rotation: Rotation) {
+  return {
+    describeAsset: (network: string, asset: string) => {
+      const usual = findNetwork(network)?.asset;
+      const assets: readonly Asset[] =
+        rotation.settingsOf(network)?.assets ?? (usual === undefined ? [] : [usual]);
+      const known = assets.find((each) => isSameToken(network, each.address, asset));
+      return known ?? { symbol: "unknown", decimals: 0 };
+    },
+    nativePrice: (network: string): bigint | null => {
+      const settings = rotation.settingsOf(network);
+      return settings !== undefined && "nativePriceAttodollars" in settings
+        ? settings.nativePriceAttodollars
+        : null;
+    },
+  };
+}
+
 /**
  * Solana networks on which something is sold, and whom that makes us ask: facilitators elsewhere only where a payment on
  * Solana depends on what they tell.
@@ -233,9 +244,7 @@ function feePayersAsked(
   router: Pick<FacilitatorRouter, "isRemote">,
   remotes: readonly RemoteFacilitator[],
 ): Pick<FeePayerSources, "networks" | "remotes"> {
-  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
-  const sold = offers.map(({ network }) => network);
-  const networks = [...new Set(sold)].filter((name) => networkOf(name).kind === "solana");
+  const networks = soldNetworks(routes).filter((name) => networkOf(name).kind === "solana");
   const isSoldElsewhere = networks.some((name) => router.isRemote(name));
   // One of several is chosen by the account that a payment names, also for those who ask us to settle.
   const isChosenFrom = facilitator.listen !== null && remotes.length > 1;

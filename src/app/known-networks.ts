@@ -2,7 +2,7 @@
  * Which networks payments are taken on now, as buyers and the operator are told: what is settled here is known by its
  * gate, what is settled elsewhere by whoever settles it and, where the chain is asked beside that, by the chain.
  */
-import type { Config } from "../config/config.ts";
+import { soldNetworks, type Config } from "../config/config.ts";
 import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { NetworkState, NetworkStates } from "../payments/sale/offers.ts";
@@ -71,9 +71,8 @@ export class KnownNetworks implements NetworkStates {
     remotes: NetworkSources["remotes"] = this.#sources.remotes,
   ): void {
     this.#sources = { ...this.#sources, remotes };
-    const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
-    const all = [...facilitator.embedded, ...offers].map(({ network }) => network);
-    this.#used = [...new Set(all)];
+    const settled = facilitator.embedded.map(({ network }) => network);
+    this.#used = [...new Set([...settled, ...soldNetworks(routes)])];
     for (const network of this.#used) this.of(network);
   }
 

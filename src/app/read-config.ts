@@ -22,7 +22,7 @@ export async function loadInThread(script: string, file: string): Promise<ParseR
   try {
     const next = async (asked: number): Promise<unknown> => {
       const answer = once(thread, "message");
-      thread.postMessage(asked);
+      thread.postMessage(asked, []);
       const [message] = await Promise.race([answer, failed]);
       return unpack(message);
     };
@@ -53,7 +53,7 @@ export async function readConfig(file: string): Promise<number> {
   let isBegun = false;
   port.on("message", (from: number) => {
     const some = routes.slice(from, from + ROUTES_AT_ONCE);
-    port.postMessage(pack(isBegun ? some : { ...head, count: routes.length }));
+    port.postMessage(pack(isBegun ? some : { ...head, count: routes.length }), []);
     isBegun = true;
   });
   return new Promise(() => undefined);

@@ -5,7 +5,7 @@
 import {
   changesBetween,
   formatProblems,
-  type Change,
+  type ConfigChange,
   type Config,
   type ParseResult,
   type Problem,
@@ -36,7 +36,7 @@ export interface Reloaded {
   /** Of the file; errors among them say why it is refused. */
   readonly problems: readonly Problem[];
   /** What the file says otherwise than the configuration that ran until now; at most {@link MAX_CHANGES}. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly ConfigChange[];
   /** Changes that are left out. */
   readonly moreChanges: number;
   /** Of the file that was read; see `ParseResult`. */
@@ -64,7 +64,7 @@ export interface ReloadingOptions {
 }
 
 /** Changes that are told of one reload. */
-export const MAX_CHANGES = 100;
+const MAX_CHANGES = 100;
 
 export class Reloading {
   readonly #options: ReloadingOptions;
@@ -134,7 +134,7 @@ export class Reloading {
 type Told = Pick<Reloaded, "changes" | "moreChanges">;
 
 function* describe(before: Config, after: Config): Steps<Told> {
-  const changes: Change[] = [];
+  const changes: ConfigChange[] = [];
   let moreChanges = 0;
   for (const change of changesBetween(before, after)) {
     if (change === null) yield;

@@ -2,6 +2,7 @@
 import {
   isShadowed,
   PUBLISHED_PATHS,
+  soldNetworks,
   type Config,
   type OfferSettings,
   type PricedAction,
@@ -23,7 +24,7 @@ import { atOnce, type Steps } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
-import { networkOf, type NetworkName } from "../x402/network.ts";
+import { networkOf } from "../x402/network.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
@@ -127,7 +128,7 @@ export function* snapshotSteps(
     protocol,
     answersPreflight: config.cors !== "off",
     earlier,
-    signIn: signIns && { issuer: signIns, networks: soldOn(config) },
+    signIn: signIns && { issuer: signIns, networks: soldNetworks(config.routes) },
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -149,12 +150,6 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
 /** A route with that very path wins, as of the other documents. */
 function signInPaths(config: Pick<Config, "routes">): readonly string[] {
   return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
-}
-
-/** Networks on which anything is sold. */
-function soldOn({ routes }: Pick<Config, "routes">): readonly NetworkName[] {
-  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
-  return [...new Set(offers.map(({ network }) => network))];
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

@@ -13,19 +13,19 @@ import type {
   RemoteFacilitatorSettings,
 } from "../config/config.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
-import type { Settlers } from "../facilitator/facilitator-router.ts";
+import type { Settlers } from "../facilitator/settlers.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
 import type { EmbeddedFacilitator } from "../payments/settlement/embedded.ts";
 import type { Lookout, Looked } from "../payments/settlement/lookout.ts";
 import type { NetworkGate, PreparedNetwork } from "../payments/settlement/network-gate.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
-import { networkOf, type NetworkName } from "../x402/network.ts";
+import { findNetwork, networkOf } from "../x402/network.ts";
 import {
   createMechanism,
   createObserver,
   type ObservedChain,
-  type Payees,
+  type AllowedPayees,
   type SettledNetwork,
   type Surroundings,
 } from "./chains.ts";
@@ -99,7 +99,7 @@ export interface PreparedRotation {
 
 interface Next {
   readonly parts: Parts;
-  readonly payees: Payees;
+  readonly payees: AllowedPayees;
   readonly networks: readonly PreparedNetwork[];
   /** What is open for it alone. */
   readonly opened: readonly Closing[];
@@ -335,9 +335,6 @@ export class Rotation {
     const { mechanisms } = this.#parts;
     const stay = new Set<string>(facilitator.embedded.map(({ network }) => network));
     const isElsewhere = facilitator.remote.length > 0;
-    const isSolana = (network: string): boolean => {
-      return networkOf(network as NetworkName).kind === "solana";
-    };
     const urls = new Set(facilitator.remote.map(({ url }) => url));
     const remotes = [...this.#parts.remotes].map(([url, { part }]) => {
       return { ...part, isLeaving: !urls.has(url) };
@@ -437,11 +434,18 @@ function withEarlier(now: SettledNetwork, earlier: EmbeddedNetwork): SettledNetw
     return { ...now, assets: allOf(now.assets, earlier.assets, ({ address }) => address) };
   }
   if (now.kind !== "solana" || earlier.kind !== "solana") return now;
-  const keyOf = ({ key }: EmbeddedNetwork["signers"][number]): string => key.reveal();
   const signers = allOf([...now.signers, ...(now.leaving ?? [])], earlier.signers, keyOf);
   const assets = allOf(now.assets, earlier.assets, ({ address }) => address);
   const leaving = signers.slice(now.signers.length);
   return { ...now, assets, ...(leaving.length > 0 && { leaving }) };
+}
+
+function keyOf({ key }: EmbeddedNetwork["signers"][number]): string {
+  return key.reveal();
+}
+
+function isSolana(network: string): boolean {
+  return findNetwork(network)?.kind === "solana";
 }
 
 function allOf<Each>(
@@ -453,12 +457,12 @@ function allOf<Each>(
   return [...now, ...earlier.filter((each) => !known.has(nameOf(each)))];
 }
 
-function payeesOf(all: readonly Facilitators[]): Payees {
+function payeesOf(all: readonly Facilitators[]): AllowedPayees {
   const lists = all.map(({ payees }) => payees);
   return lists.includes("any") ? "any" : [...new Set(lists.flat())];
 }
 
-function payeesFor({ network }: Mechanism, payees: Payees): Payees {
+function payeesFor({ network }: Mechanism, payees: AllowedPayees): AllowedPayees {
   if (payees === "any") return payees;
   const isEvm = networkOf(network).kind === "evm";
   return payees.filter((payee) => payee.startsWith("0x") === isEvm);

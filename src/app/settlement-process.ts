@@ -4,6 +4,7 @@
  * account nonces and the keys are in this process and in no other.
  */
 import type { AddressInfo } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { Callers, type CallerToken } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import { readClient } from "../gateway/client/client.ts";
@@ -24,7 +25,7 @@ import type { TextSigners } from "../mechanism/mechanism.ts";
 import type { isSignedBy } from "../mechanism/solana/signing.ts";
 import { ChainTextSigners } from "../mechanism/text-signers.ts";
 import { findNetwork } from "../x402/network.ts";
-import type { Config } from "../config/config.ts";
+import { soldNetworks, type Config } from "../config/config.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
@@ -148,6 +149,7 @@ export async function openSettlementProcess(
       ...rotated,
       async commit() {
         await rotated.commit();
+        await turn();
         least.know(next);
         callers.know(tokensOf(next));
         if (signing !== undefined) signers.learn(signing);
@@ -195,11 +197,7 @@ function stopsOf({ stops, pauses }: SaleGuard): readonly string[] {
 
 /** Undefined where nothing is sold on Solana. */
 async function loadSolanaSigning({ routes }: Config): Promise<typeof isSignedBy | undefined> {
-  const isSold = routes.some(
-    ({ action }) =>
-      action.kind === "priced" &&
-      action.offers.some(({ network }) => findNetwork(network)?.kind === "solana"),
-  );
+  const isSold = soldNetworks(routes).some((name) => findNetwork(name)?.kind === "solana");
   return isSold ? (await import("../mechanism/solana/signing.ts")).isSignedBy : undefined;
 }
 

@@ -22,7 +22,7 @@ export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
-export { changesBetween, priceOf, type Change } from "./differences.ts";
+export { changesBetween, priceOf, type ConfigChange } from "./differences.ts";
 export type { Config } from "./document.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
@@ -32,6 +32,7 @@ export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
 export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
 export { NEEDS_RESTART } from "./restart-keys.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
+export { soldNetworks } from "./routes/sold-networks.ts";
 export type { PricedAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 

@@ -10,7 +10,7 @@ import type { OfferSettings } from "./routes/pricing.ts";
 import type { RouteSettings } from "./routes/routes.ts";
 
 /** Null: it is not there. A secret is shown as such on both sides. */
-export interface Change {
+export interface ConfigChange {
   readonly key: string;
   readonly before: string | null;
   readonly after: string | null;
@@ -28,7 +28,7 @@ const UNITS: readonly (readonly [end: RegExp, key: string, show: (count: number)
 ];
 
 /** Each change as it is found, and null after every route: whoever has thousands of them may pause there. */
-export function* changesBetween(before: Config, after: Config): Generator<Change | null> {
+export function* changesBetween(before: Config, after: Config): Generator<ConfigChange | null> {
   yield* compare("", leavesOf(settingsOf(before)), leavesOf(settingsOf(after)));
   yield null;
   const earlier = new Map(before.routes.map((route) => [route.key, route]));
@@ -62,7 +62,7 @@ export function priceOf({ action }: Pick<RouteSettings, "action">): string | nul
 /** A leaf is what is compared and what is shown. */
 type Leaves = ReadonlyMap<string, { readonly value: unknown; readonly shown: string }>;
 
-function* compare(prefix: string, before: Leaves, after: Leaves): Generator<Change> {
+function* compare(prefix: string, before: Leaves, after: Leaves): Generator<ConfigChange> {
   for (const key of new Set([...before.keys(), ...after.keys()])) {
     const [old, now] = [before.get(key), after.get(key)];
     if (old?.value === now?.value) continue;
@@ -118,14 +118,17 @@ function leavesOf(value: object): Leaves {
         visit(member, path === "" ? key : `${path}.${key}`, unit?.[2] ?? String);
       }
     } else if (each !== null && each !== undefined) {
-      leaves.set(path, {
-        value: each,
-        shown: typeof each === "number" ? show(each) : String(each),
-      });
+      leaves.set(path, { value: each, shown: scalarText(each, show) });
     }
   };
   visit(value, "", String);
   return leaves;
+}
+
+function scalarText(scalar: unknown, show: (count: number) => string): string {
+  if (typeof scalar === "number") return show(scalar);
+  if (typeof scalar === "bigint") return scalar.toString();
+  return typeof scalar === "string" ? scalar : JSON.stringify(scalar);
 }
 
 function leafOf(text: string): { readonly value: unknown; readonly shown: string } {

@@ -42,6 +42,7 @@ import {
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
 import { RemoteSettlement } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
+import type { Settlers } from "./settlers.ts";
 import { failure } from "../payments/said-no.ts";
 import { SecondLooks } from "./second-looks.ts";
 import { Standings } from "./standings.ts";
@@ -80,22 +81,6 @@ interface Member {
   readonly circuit: Circuit;
   /** Only for what it was handed before, and what names its account on Solana. */
   readonly isLeaving: boolean;
-}
-
-/** Who settles what from now on. */
-export interface Settlers {
-  /** Networks that are settled in this process. */
-  readonly here: readonly string[];
-  /**
-   * Networks on Solana that are settled here and elsewhere for a while: a payment goes to whoever has the account that it
-   * names, whichever of the two its buyer was told.
-   */
-  readonly shared: readonly string[];
-  /** In the order in which they are asked; those that are leaving behind the others. */
-  readonly remotes: readonly {
-    readonly remote: RemoteFacilitator;
-    readonly isLeaving: boolean;
-  }[];
 }
 
 /** What is settled elsewhere, and which route sells for it, where that is known. */
@@ -448,7 +433,6 @@ export class FacilitatorRouter implements Facilitator {
     return member && { remote: member.remote, send: member.circuit.send };
   }
 
-  /** Those that are asked about whatever comes. */
   get #members(): readonly Member[] {
     return this.#all.filter(({ isLeaving }) => !isLeaving);
   }
@@ -464,8 +448,7 @@ export class FacilitatorRouter implements Facilitator {
     }
     const transaction = solanaTransactionOf(request.paymentPayload);
     if (!transaction.ok) return this.#embeddedNetworks.has(network);
-    const { feePayer } = transaction.value;
-    return !this.#all.some(({ remote }) => remote.feePayers.has(network, feePayer) === true);
+    return !this.hasFeePayer(network, transaction.value.feePayer);
   }
 
   #circuit({ name }: RemoteFacilitator): Circuit {

@@ -216,7 +216,7 @@ export class RotationStage {
     const answer = await fetch(this.#url, { signal, headers: { accept: "application/json" } });
     const body: unknown = await answer.json();
     if (answer.status !== 402) throw new Error(`the price is answered with ${answer.status}`);
-    const accepts: unknown = isRecord(body) ? body["accepts"] : [];
+    const accepts: unknown = isRecord(body) ? (body["accepts"] ?? []) : [];
     return (accepts as PaymentRequirements[]).find(({ network }) => {
       return network === this.#chain.network.name;
     });

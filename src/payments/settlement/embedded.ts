@@ -195,7 +195,7 @@ export class EmbeddedFacilitator implements Facilitator {
       ...ended.map(([network, { engine }]) => this.#end(network, engine)),
       ...changed.map((mechanism) => this.#change(mechanism)),
     ]);
-    await Promise.all(followed.map((network) => this.#keyless?.renew(network)));
+    await Promise.all(followed.map(async (network) => this.#keyless?.renew(network)));
   }
 
   async #end(network: string, engine: SettlementEngine): Promise<void> {

@@ -2,7 +2,7 @@
 import { waitWithin } from "../../time/time.ts";
 import type { SettledPayment } from "../../ledger/ledger.ts";
 import type { PurseReading } from "../../ledger/purse.ts";
-import type { Checked, Inspected } from "../../mechanism/mechanism.ts";
+import { RENEWAL, type Asker, type Checked, type Inspected } from "../../mechanism/mechanism.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Refusal } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
@@ -113,4 +113,13 @@ export interface Held {
   readonly untilMs: number;
   /** By which it fits into its purse. */
   readonly reading: PurseReading;
+}
+
+export function isJudged(item: PendingPayment): item is SignablePayment {
+  return item.judged !== undefined;
+}
+
+/** What nobody here began was judged before it was offered, or before it was signed with others. */
+export function askerOf({ origin, judged, client = "" }: PendingPayment): Asker {
+  return origin === "begun" && judged === undefined ? { kind: "client", name: client } : RENEWAL;
 }

@@ -14,9 +14,11 @@ import type { Refusal } from "../../x402/result.ts";
 import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
-import { RENEWAL, type Asker, type Inspected } from "../../mechanism/mechanism.ts";
+import type { Inspected } from "../../mechanism/mechanism.ts";
 import {
   PendingSettlement,
+  askerOf,
+  isJudged,
   type Ending,
   type GrantedClaim,
   type PendingPayment,
@@ -28,7 +30,7 @@ import { AccountSender, type SenderDesk } from "./account-sender.ts";
 import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
 import type { Places } from "./places.ts";
 
-import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
+import { UnsignedClaims, type LeftClaim, type UnsignedClaim } from "./unsigned-claims.ts";
 
 /** Offered claims taken at once, at most. */
 const MAX_TAKEN = 64;
@@ -41,14 +43,6 @@ export interface EngineOptions extends SenderSurroundings {
   readonly judgement: Judgement;
   readonly budget: FailureBudget;
   readonly places: Places;
-}
-
-/** Not signed, and somebody may wait for it. */
-interface LeftClaim {
-  readonly claim: UnsignedClaim;
-  readonly pending: PendingSettlement;
-  readonly judged: PendingPayment["judged"];
-  readonly client: Pick<GrantedClaim, "client">;
 }
 
 export class SettlementEngine {
@@ -128,10 +122,7 @@ export class SettlementEngine {
     this.#launch(item);
   }
 
-  /**
-   * Signs no more and gives back the accounts, so that another engine of this process can go on with its network: what is
-   * signed is in the ledger, and what is not is what it takes over ({@link inherit}), with whoever waits for it.
-   */
+  /** For another engine of this process: gives back the accounts, and leaves it what is not signed ({@link inherit}). */
   async leave(): Promise<void> {
     this.#left = [];
     await this.close();
@@ -497,15 +488,6 @@ export class SettlementEngine {
     this.#pending.get(key)?.land(ending);
     this.#pending.delete(key);
   }
-}
-
-function isJudged(item: PendingPayment): item is SignablePayment {
-  return item.judged !== undefined;
-}
-
-/** What nobody here began was judged before it was offered, or before it was signed with others. */
-function askerOf({ origin, judged, client = "" }: PendingPayment): Asker {
-  return origin === "begun" && judged === undefined ? { kind: "client", name: client } : RENEWAL;
 }
 
 const CLOSED = new Error("this process is shutting down");

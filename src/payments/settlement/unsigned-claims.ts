@@ -10,13 +10,21 @@ import type { Time } from "../../time/time.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import type { Refusal } from "../../x402/result.ts";
 import type { ForeignRule } from "../facilitator.ts";
-import type { Ending, PendingPayment } from "./pending-payment.ts";
+import type { Ending, PendingPayment, PendingSettlement } from "./pending-payment.ts";
 import { endingOf } from "./payment-verdicts.ts";
 
 /** Longest that the chain may take to say what became of an authorization, milliseconds. */
 const RECONCILE_TIMEOUT_MS = 10_000;
 
 export type UnsignedClaim = Pick<PendingPayment, "key" | "request" | "origin">;
+
+/** Not signed, and somebody may wait for it. */
+export interface LeftClaim {
+  readonly claim: UnsignedClaim;
+  readonly pending: PendingSettlement;
+  readonly judged: PendingPayment["judged"];
+  readonly client: Pick<PendingPayment, "client">;
+}
 
 export interface UnsignedClaimsOptions {
   readonly mechanism: Pick<Mechanism, "parse" | "reconcile">;

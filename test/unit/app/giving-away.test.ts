@@ -104,7 +104,7 @@ describe("a file that ends in the middle", () => {
     ["one with more behind it", `${whole}cors: true\n`],
     [
       "another order",
-      `${[...lines.slice(0, 8), ...lines.slice(8).reverse()].join("\n").trimEnd()}\n`,
+      `${[...lines.slice(0, 8), ...lines.slice(8).toReversed()].join("\n").trimEnd()}\n`,
     ],
     ["a route in the middle gone", whole.replace(/.*reports.*\n/, "")],
     ["a comment behind it", `${whole}# the end\n`],

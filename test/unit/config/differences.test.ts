@@ -1,6 +1,6 @@
 /** What a reload says of a new file: in the file's words, and nothing that is a secret. */
 import { expect, test } from "vitest";
-import { changesBetween, type Change } from "../../../src/config/config.ts";
+import { changesBetween, type ConfigChange } from "../../../src/config/config.ts";
 import { configOf } from "../app/config-of.ts";
 
 const PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -27,7 +27,7 @@ function changes(
   before: Parameters<typeof yaml>[0],
   after: Parameters<typeof yaml>[0],
   tokens = ["one-secret", "one-secret"],
-): readonly Change[] {
+): readonly ConfigChange[] {
   const [old, now] = [before, after].map((each, at) =>
     configOf(yaml(each), { TOKEN: tokens[at] ?? "" }),
   );
