@@ -216,7 +216,9 @@ export class RotationStage {
     const answer = await fetch(this.#url, { signal, headers: { accept: "application/json" } });
     const body: unknown = await answer.json();
     if (answer.status !== 402) throw new Error(`the price is answered with ${answer.status}`);
-    const accepts: unknown = isRecord(body) ? (body["accepts"] ?? []) : [];
+    const accepts: unknown = isRecord(body) ? body["accepts"] : [];
+    // Version 1 is switched off for the moment.
+    if (accepts === undefined) return this.#quote(signal);
     return (accepts as PaymentRequirements[]).find(({ network }) => {
       return network === this.#chain.network.name;
     });
