@@ -129,9 +129,8 @@ export async function openFacilitation(
     foreign,
     describeAsset,
   });
-  const sources = { router, telemetry, time };
   const asked = { mechanisms, ...feePayersAsked(config, router, remotes) };
-  const feePayers = new KnownFeePayers({ ...sources, ...asked });
+  const feePayers = new KnownFeePayers({ router, telemetry, time, ...asked });
   const hasFeePayer = (network: string): boolean => feePayers.offered(network) !== undefined;
   const networks = new KnownNetworks({
     gate,
@@ -147,20 +146,11 @@ export async function openFacilitation(
     use: (settlers, now) => {
       router.use(settlers);
       const inForce = now.remotes.map(({ remote }) => remote);
-      const { leaving } = now;
-      const told = { mechanisms: now.mechanisms, leaving };
-      feePayers.know({ ...told, ...feePayersAsked(now.config, router, inForce) });
+      feePayers.know({ ...now, ...feePayersAsked(now.config, router, inForce) });
       networks.know(now.config, now.remotes);
     },
   });
-  // Of the networks that can be asked now.
-  const { signal } = new AbortController();
   const open = mechanisms.filter(({ network }) => gate.isOpen(network));
-  const read = open.map(async (mechanism) => {
-    return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
-  });
-  const balances = new Map(await Promise.all(read));
-  const shortOf = await findShortRefunders(config, { mechanisms: open, time });
   return {
     router,
     firstLooks,
@@ -174,16 +164,40 @@ export async function openFacilitation(
       return rotation.mechanisms;
     },
     gate,
-    probes: probes.map((probe) => {
-      const { findings, ...rest } = withLosses(probe, config, balances);
-      return { ...rest, findings: [...findings, ...(shortOf.get(probe.network) ?? [])] };
-    }),
-    wallets: describeWallets(config, mechanisms, balances),
+    ...(await lookAtAccounts(config, { probes, mechanisms, open }, ground)),
     refunds: (network, asset) => {
       const { decimals } = describeAsset(network, asset);
       const most = config.refunds?.maxPerDay ?? 0n;
       return (most * 10n ** BigInt(decimals)) / 10n ** BigInt(ATTODOLLAR_DECIMALS);
     },
+  };
+}
+
+interface Started {
+  readonly probes: readonly NetworkProbe[];
+  readonly mechanisms: readonly Mechanism[];
+  /** Of the networks that can be asked now. */
+  readonly open: readonly Mechanism[];
+}
+
+/** What our accounts have at the start, and what speaks against it. */
+async function lookAtAccounts(
+  config: Config,
+  { probes, mechanisms, open }: Started,
+  ground: Ground,
+): Promise<Pick<Facilitation, "probes" | "wallets">> {
+  const { signal } = new AbortController();
+  const read = open.map(async (mechanism) => {
+    return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
+  });
+  const balances = new Map(await Promise.all(read));
+  const shortOf = await findShortRefunders(config, { mechanisms: open, time: ground.time });
+  return {
+    probes: probes.map((probe) => {
+      const { findings, ...rest } = withLosses(probe, config, balances);
+      return { ...rest, findings: [...findings, ...(shortOf.get(probe.network) ?? [])] };
+    }),
+    wallets: describeWallets(config, mechanisms, balances),
   };
 }
 

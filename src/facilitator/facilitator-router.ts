@@ -18,16 +18,11 @@ import {
 } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
-import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
+import { findNetwork } from "../x402/network.ts";
 import { payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
 import { err, isOk, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
-import { inBothVersions, nameOfCaip2 } from "../x402/version-2.ts";
-import type {
-  FacilitatorRequest,
-  SettleResponse,
-  SupportedKind,
-  SupportedResponse,
-} from "../x402/x402.ts";
+import { inBothVersions } from "../x402/version-2.ts";
+import type { FacilitatorRequest, SettleResponse, SupportedResponse } from "../x402/x402.ts";
 import { Circuit, type Send } from "./circuit.ts";
 import {
   CrowdedFault,
@@ -45,6 +40,7 @@ import type { RemoteFacilitator } from "./remote.ts";
 import type { Settlers } from "./settlers.ts";
 import { failure } from "../payments/said-no.ts";
 import { SecondLooks } from "./second-looks.ts";
+import { inProtocolOrder, nameOfKind } from "./supported-kinds.ts";
 import { Standings } from "./standings.ts";
 
 /** How long a verification waits for one facilitator while another one can be asked, milliseconds. */
@@ -242,7 +238,7 @@ export class FacilitatorRouter implements Facilitator {
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
     const own = await this.#options.embedded?.supported(signal);
-    const kinds = new Map(own?.kinds.map((kind) => [nameOf(kind), kind]));
+    const kinds = new Map(own?.kinds.map((kind) => [nameOfKind(kind), kind]));
     const signers = new Map(Object.entries(own?.signers ?? {}));
     const answers = await Promise.allSettled(
       this.#members.map(({ remote }) => remote.supported(signal)),
@@ -259,7 +255,7 @@ export class FacilitatorRouter implements Facilitator {
         signers.set(pattern, [...new Set([...(signers.get(pattern) ?? []), ...told])]);
       }
       for (const kind of inBothVersions(answer.value.kinds)) {
-        if (!kinds.has(nameOf(kind))) kinds.set(nameOf(kind), kind);
+        if (!kinds.has(nameOfKind(kind))) kinds.set(nameOfKind(kind), kind);
       }
     }
     const failed = answers.find((answer) => answer.status === "rejected");
@@ -493,16 +489,4 @@ export class FacilitatorRouter implements Facilitator {
       else this.#running.set(key, count);
     }
   }
-}
-
-function nameOf({ x402Version, network }: SupportedKind): string {
-  return `${x402Version} ${network}`;
-}
-
-/** Of each version the networks that are not the protocol's come last, in the order in which they were told. */
-function inProtocolOrder(left: SupportedKind, right: SupportedKind): number {
-  if (left.x402Version !== right.x402Version) return left.x402Version - right.x402Version;
-  const [one, other] = [nameOfCaip2(left.network), nameOfCaip2(right.network)];
-  if (!isNetworkName(one)) return isNetworkName(other) ? 1 : 0;
-  return isNetworkName(other) ? compareSupported(one, other) : -1;
 }

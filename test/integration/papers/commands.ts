@@ -122,10 +122,16 @@ export const RUNS: readonly Run[] = [
     words: '"backup"',
   },
   {
-    like: /^coinslot payments(?: FILE)? --resolve(?: KEY)?(?: --deliver| --refund --note ".*")?$/,
+    like: /^coinslot payments(?: FILE| \$CONFIG)? --resolve(?: KEY)?(?: --deliver| --refund(?: --by-hand)?(?: --note ".*")?)?$/,
     how: "test",
     test: "test/integration/cli/resolve.test.ts",
     words: '"--resolve"',
+  },
+  {
+    like: /^coinslot reload(?: --allow-free| --dry-run)?(?: FILE| \$CONFIG)?$/,
+    how: "test",
+    test: "test/integration/reload.test.ts",
+    words: '"reload"',
   },
   cli("init", "init"),
   cli("doctor", "doctor"),

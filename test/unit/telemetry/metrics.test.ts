@@ -419,20 +419,6 @@ describe("the health of what a process depends on", () => {
     expect(await of("offered")).toEqual({ "": 3 });
   });
 
-  test("shows a wallet in whole units, and for how many settlements it lasts", async () => {
-    const metrics = new Metrics("test");
-    metrics.wallets.feePayer("base", WALLET);
-    const labels = `address=${ADDRESS} network=base`;
-    const balance = await valuesOf(metrics, "coinslot_wallet_balance");
-    expect(balance[labels]).toBeCloseTo(1.2345678901234567, 15);
-    const left = "coinslot_wallet_settlements_left";
-    expect(await valuesOf(metrics, left)).toEqual({ [labels]: 1234 });
-    metrics.wallets.feePayer("base", { ...WALLET, balanceAtomic: 999_999_999_999_999n });
-    expect(await valuesOf(metrics, left)).toEqual({ [labels]: 0 });
-    metrics.wallets.feePayer("base", { ...WALLET, settlementAtomic: 0n });
-    expect(await valuesOf(metrics, left)).toEqual({ [labels]: Number.POSITIVE_INFINITY });
-  });
-
   test("is 1 or 0 for each chain node and each remote facilitator", async () => {
     const metrics = new Metrics("test");
     metrics.rpcHealth("base", "one.example.com", true);
