@@ -430,14 +430,14 @@ export class FacilitatorRouter implements Facilitator {
   }
 
   get #members(): readonly Member[] {
-    return this.#all.filter(({ isLeaving }) => !isLeaving);
+    const staying = this.#all.filter(({ isLeaving }) => !isLeaving);
+    return staying.length > 0 ? staying : this.#all;
   }
 
   #here({ network, request }: Payment): Facilitator | undefined {
     return this.#isHere(network, request) ? this.#options.embedded : undefined;
   }
 
-  /** Whether it is settled here, or that payment is. */
   #isHere(network: string, request?: FacilitatorRequest): boolean {
     if (request === undefined || !this.#shared.has(network)) {
       return this.#embeddedNetworks.has(network);
