@@ -104,6 +104,8 @@ const LIMITS: Readonly<Record<string, unknown>> = {
   tunnels: 900,
   tunnelIdle: "1h",
   tunnelLife: "12h",
+  perPayer: "$100000/h",
+  sales: "$1000000/h",
 };
 
 const ROUTE: Readonly<Record<string, unknown>> = {
@@ -150,6 +152,7 @@ export const LEFT_OUT: readonly string[] = [
   "facilitator.embedded.allow.assets",
   "facilitator.remote[].auth.cdp.keyId",
   "facilitator.remote[].auth.cdp.keySecret",
+  "payers.allow",
   "upstreams.NAME.tls.ca",
   "upstreams.NAME.tls.cert",
   "upstreams.NAME.tls.key",
@@ -300,6 +303,13 @@ export const KEY_CHANGES: readonly KeyChange[] = [
     price: "$0.01",
     input: { pathParams: { id: { type: "string" } } },
   }),
+  named("limits.gas", () => [
+    [["limits", "gas"], "$100000/h"],
+    [[...EVM, "nativePrice"], "$2500"],
+    [[...SOLANA, "nativePrice"], "$150"],
+  ]),
+  only("payers.deny", ["payers", "deny"], "denied.txt"),
+  only("metrics.routeHistograms", ["metrics", "routeHistograms"], false),
   named("unmatched", () => [[["unmatched"], "free"]]),
   only("support", ["support"], "help@example.com"),
   only("discovery.contact", ["discovery", "contact"], "help@example.com"),

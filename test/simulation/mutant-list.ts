@@ -274,8 +274,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "src/payments/sale/payment-service.ts",
-        find: "return this.#redemptions.step(key, transition);",
-        put: "this.#proofs.forget(key); return this.#redemptions.step(key, transition);",
+        find: "return this.#redemptions.step(key, asked);",
+        put: "this.#proofs.forget(key); return this.#redemptions.step(key, asked);",
       },
     ],
     unit: "test/unit/payments/sale/owed.test.ts",

@@ -11,7 +11,7 @@ const LOOKOUT = "src/payments/settlement/lookout.ts";
 export const NETWORK_MUTANTS: readonly Mutant[] = [
   caughtBy(UNPAYABLE, "takes a payment on a network that is closed", {
     file: "src/payments/sale/choice.ts",
-    find: 'choosing.networks.of(payment.network) === "closed"',
+    find: 'networks.of(payment.network) === "closed"',
     put: "false",
   }),
   caughtBy(UNPAYABLE, "counts a payment on a closed network against its buyer", {
