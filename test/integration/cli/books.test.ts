@@ -135,23 +135,20 @@ unmatched: deny
       name,
       detail,
     ]);
-    expect(told.toSorted()).toEqual(
-      [
-        [
-          dearer,
-          expect.stringMatching(/^stands there as 990000 of 0x\w+ to 0x\w+, and was signed as/),
-        ],
-        [
-          misled,
-          expect.stringMatching(`^stands there as paid in ${elsewhere}, and was paid in 0x`),
-        ],
-        [
-          none,
-          expect.stringMatching(/^stands there as paid in 0x\w+: the authorization is not used/),
-        ],
-        [submission?.["id"], expect.stringMatching(/^stands there at 1, and has cost \d{9,}$/)],
-      ].toSorted(),
-    );
+    expect(Object.fromEntries(told)).toEqual({
+      [dearer ?? ""]: expect.stringMatching(
+        /^stands there as 990000 of 0x\w+ to 0x\w+, and was signed as/,
+      ),
+      [misled ?? ""]: expect.stringMatching(
+        `^stands there as paid in ${elsewhere}, and was paid in 0x`,
+      ),
+      [none ?? ""]: expect.stringMatching(
+        /^stands there as paid in 0x\w+: the authorization is not used/,
+      ),
+      [String(submission?.["id"])]: expect.stringMatching(
+        /^stands there at 1, and has cost \d{9,}$/,
+      ),
+    });
     expect((await books("--verify")).stderr).toContain(
       `DIFFERS: payment ${misled} on base-sepolia: `,
     );
