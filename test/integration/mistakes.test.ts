@@ -153,10 +153,10 @@ const MISTAKES: Readonly<Record<string, () => Promise<string>>> = {
     failures.push(500, 500, 500);
     for (const _ of [1, 2, 3]) {
       const { headers } = await present(url, header);
-      expect(headers.get("Link")).toBe(HELP);
+      expect(headers.get("link")).toContain(HELP);
     }
     const { text, headers } = await present(url, header);
-    expect(headers.get("Link")).toBe(HELP);
+    expect(headers.get("link")).toContain(HELP);
     return text + (await curl(url, await sign(buyer, url)));
   },
   "a redirect to what is dearer": () => pay(`${gateway.url}/leads`, "-y", "-L"),

@@ -299,6 +299,10 @@ async function look({ at }: Pick<GatewayCase, "at">, { payer, payee }: Scenario)
   return { transactions: Number(transactions), payerBalance, payeeBalance, sold: upstream.length };
 }
 
+const STATUS_URL: unknown = expect.stringMatching(
+  /^http:\/\/localhost:8402\/\.well-known\/x402\/payments\/[\w-]+\.[\w-]{22}$/,
+);
+
 interface Sale {
   readonly answer: Answer;
   readonly earlier: readonly Answer[];
@@ -320,6 +324,8 @@ function expectSold(version: 1 | 2, sale: Sale): void {
     transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
     network: version === 2 ? CAIP2 : "base-sepolia",
     payer: scenario.payer,
+    // Its members `extensions` may tell more (core, 5.3.2).
+    ...(version === 2 ? { extensions: { "payment-status": { info: { url: STATUS_URL } } } } : {}),
   });
   const [first] = earlier;
   if (first !== undefined) {
