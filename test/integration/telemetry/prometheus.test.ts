@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { runHere } from "../cli/run-here.ts";
 import { wrapFetchWithPayment } from "x402-fetch";
 import { present, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
@@ -75,6 +76,11 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     site = closing.use(await Site.create());
     await writeFile(join(site.folder, "tls.crt"), FIRST.cert);
     await writeFile(join(site.folder, "tls.key"), FIRST.key);
+    const env = {
+      SIGNER: signer.privateKey,
+      SOLANA_KEY: feePayer.secret,
+      REFUNDS: freshAccount().privateKey,
+    };
     served = await site.serve(
       `
 upstream: ${backend.url}
@@ -87,6 +93,7 @@ facilitator:
       base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER], nativePrice: $2000 }
       solana-devnet: { rpc: ["${node.rpcUrl}"], signers: [env:SOLANA_KEY] }
   remote: [{ url: "${elsewhere.url}" }]
+refunds: { signer: { evm: env:REFUNDS }, maxPerDay: $1 }
 unmatched: deny
 workers: 2
 logging: { level: info, access: { format: combined, file: access.log } }
@@ -94,11 +101,14 @@ routes:
   GET /weather: { price: $0.01, description: Weather }
   GET /news: { price: $0.01, description: News }
   GET /first: { price: $0.01, description: Sold once }
+  GET /spare: { price: $0.01, description: Not sold for now }
   GET /health: free
 `,
-      { SIGNER: signer.privateKey, SOLANA_KEY: feePayer.secret },
+      env,
     );
     await served.untilReady();
+    const paused = await runHere(["pause", site.file, "GET /spare", "--reason", "a trial"], env);
+    expect(paused).toMatchObject({ code: 0 });
     prometheus = closing.use(
       await startPrometheus(await freePort(), new URL(served.adminUrl).host, [
         "CoinslotNetworkClosed",
@@ -232,7 +242,9 @@ routes:
     const ready = await fetch(`${served.adminUrl}/readyz`);
     expect([ready.status, await ready.text()]).toEqual([
       200,
-      "ready\n- base-sepolia: closed (wallet)\n- solana-devnet: open\n- avalanche-fuji: open\n",
+      expect.stringMatching(
+        /^ready\n- base-sepolia: closed \(wallet\)\n- solana-devnet: open\n- avalanche-fuji: open\n- route GET \/spare: paused by operator /,
+      ),
     ]);
     await chain.fund(signer.address, 0n, 10n ** 18n);
     await expect
