@@ -95,7 +95,7 @@ test("what an option takes is no argument", async () => {
 
 /** What a shell proposes for the end of a line, whatever the shell. */
 const PROPOSED: readonly (readonly [line: string, words: readonly string[]])[] = [
-  ["coinslot pa", ["pay", "payments"]],
+  ["coinslot pa", ["pause", "pay", "payments"]],
   ["coinslot --v", ["--version"]],
   ["coinslot help pay", ["pay", "payments"]],
   ["coinslot pay --d", ["--data", "--dry-run"]],
