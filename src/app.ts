@@ -262,7 +262,7 @@ function openSide(
     logger,
     time,
     timeline,
-    refundsLast: refundsLast(config),
+    refundsLast: refundsLast(() => sales.config),
   });
   const front = new PublicSide({
     config,

@@ -70,12 +70,14 @@ function paysBack(
   return settings !== undefined && (refunds?.signers[settings.kind] ?? null) !== null;
 }
 
-/** Whether what the last attempt does not deliver is paid back on a network. */
+/** Whether what the last attempt does not deliver is paid back on a network, by the configuration in force then. */
 export function refundsLast(
-  config: Pick<Config, "refunds" | "facilitator">,
+  inForce: () => Pick<Config, "refunds" | "facilitator">,
 ): (network: string) => boolean {
-  const isAutomatic = config.refunds?.automatic === true;
-  return (network) => isAutomatic && paysBack(config, network);
+  return (network) => {
+    const config = inForce();
+    return config.refunds?.automatic === true && paysBack(config, network);
+  };
 }
 
 async function write(

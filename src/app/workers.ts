@@ -158,7 +158,7 @@ class Desks {
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
     const known = { feePayers, networks, guard, signers };
-    const lasting = { refundsLast: refundsLast(money.sales.config), logger, time };
+    const lasting = { refundsLast: refundsLast(() => money.sales.config), logger, time };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });
     const { settlementWaitMs } = money.sales.config.limits;
     return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });

@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { formatAmount } from "../x402/amount.ts";
+import type { PayerList } from "../x402/payer-list.ts";
 import type { Config } from "./document.ts";
 import { Secret } from "./facilitator/secret.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
@@ -31,6 +32,9 @@ const UNITS: readonly (readonly [end: RegExp, key: string, show: (count: number)
 export function* changesBetween(before: Config, after: Config): Generator<ConfigChange | null> {
   yield* compare("", leavesOf(settingsOf(before)), leavesOf(settingsOf(after)));
   yield null;
+  for (const key of ["deny", "allow"] as const) {
+    yield* compareLists(`payers.${key}`, before.payers[key], after.payers[key]);
+  }
   const earlier = new Map(before.routes.map((route) => [route.key, route]));
   for (const route of after.routes) {
     const old = earlier.get(route.key);
@@ -57,6 +61,30 @@ export function priceOf({ action }: Pick<RouteSettings, "action">): string | nul
     return dollars ?? `${formatAmount(amountAtomic, decimals)} ${symbol}`;
   });
   return distinct(prices);
+}
+
+/** Entries of a list that are compared between two pauses. */
+const ENTRIES_AT_ONCE = 4_096;
+
+/** A list may have a million entries: how many there are is told, and not who. */
+function* compareLists(
+  key: string,
+  before: PayerList | null,
+  after: PayerList | null,
+): Generator<ConfigChange | null> {
+  let isSame = before?.size === after?.size;
+  let count = 0;
+  for (const name of after?.names ?? []) {
+    isSame &&= before?.names.has(name) === true;
+    if (!isSame) break;
+    count += 1;
+    if (count % ENTRIES_AT_ONCE === 0) yield null;
+  }
+  if (!isSame) yield { key, before: sizeOf(before), after: sizeOf(after) };
+}
+
+function sizeOf(list: PayerList | null): string | null {
+  return list && `${list.size} listed`;
 }
 
 /** A leaf is what is compared and what is shown. */

@@ -18,6 +18,8 @@ export interface PayerRules {
 /** Lines of one file that are told of. */
 const MAX_TOLD = 5;
 
+const EMPTY_HINT = "where nobody is on the list, say so in a comment: # nobody";
+
 const path = plainText.min(1, "must be the path of a file");
 const files = z.union(
   [path.transform((one): readonly string[] => [one]), listOf(path)],
@@ -62,6 +64,11 @@ function readAll(list: PayerList, names: readonly string[], place: Path, context
       const hint = "write the path of a list of payers, relative to the folder of this file";
       const missing = unreadable("the file cannot be read", file, hint);
       if (!context.forgives(missing)) problems.error(at, missing);
+      continue;
+    }
+    // Whoever writes a list anew empties its file first.
+    if (text.trim() === "") {
+      problems.error(at, fault("bad-file", "the file is empty", EMPTY_HINT));
       continue;
     }
     const faults = list.read(text);

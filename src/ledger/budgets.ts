@@ -16,6 +16,14 @@ export function hourOf(ms: number): number {
   return Math.floor(ms / HOUR_MS);
 }
 
+/** Hours that are kept though they are over: the clock of whoever forgets them may be ahead of the others'. */
+const KEPT_HOURS = 24;
+
+/** The first hour that is kept at that time. */
+export function keptFrom(nowMs: number): number {
+  return hourOf(nowMs) - KEPT_HOURS;
+}
+
 /** What a payer's sales are counted as, who has one name in any letter case. */
 export function payerBudget(payer: string): string {
   return `payer ${payer.toLowerCase()}`;

@@ -65,14 +65,19 @@ class Shop implements AsyncDisposable {
     const shop = new Shop(await Site.create(options));
     await chain.fund(shop.signer.address, 0n, ETHER);
     await chain.fund(shop.refunder.address, FLOAT);
-    await shop.site.write(`
+    await shop.write(rules, workers);
+    return shop;
+  }
+
+  async write(rules: string, workers = 1, network = "base-sepolia"): Promise<void> {
+    await this.site.write(`
 upstream: ${backendUrl}
-payTo: "${shop.payee}"
-accept: [base-sepolia]
+payTo: "${this.payee}"
+accept: [${network}]
 facilitator:
   embedded:
     networks:
-      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+      ${network}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
 refunds: { signer: { evm: env:REFUNDER }, ${rules} }
 unmatched: deny
 shutdown: 1s
@@ -80,7 +85,6 @@ workers: ${workers}
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `);
-    return shop;
   }
 
   get env(): Readonly<Record<string, string>> {
@@ -244,6 +248,23 @@ describe.each(["SQLite", "PostgreSQL"] as const)("on %s", (store) => {
     expect(sum(await shop.books(), "refunds", "debitAtomic")).toBe(2n * PRICE);
     expect(await served.end("SIGTERM")).toBe(0);
   });
+});
+
+test("by itself on a network that a reload has added", async () => {
+  const rules = "maxPerDay: $100, automatic: true";
+  await using shop = await Shop.open("SQLite");
+  // Which is another chain than the one that answers.
+  await shop.write(rules, 1, "avalanche-fuji");
+  const served = await shop.site.launch(shop.env);
+  await served.untilReady(503);
+  await shop.write(rules);
+  await expect
+    .poll(async () => (await fetch(`${served.adminUrl}/-/reload`, { method: "POST" })).status, POLL)
+    .toBe(200);
+  await served.untilReady();
+  const { buyer } = await undelivered(shop, served);
+  await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
+  expect(await served.end("SIGTERM")).toBe(0);
 });
 
 test("a payer whom the token has blocked gets nothing, and that is shown", async () => {

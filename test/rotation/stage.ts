@@ -119,7 +119,11 @@ export class RotationStage {
     };
     const text = { now: textOf(fileOf(names)) };
     const parse = (): ParseResult =>
-      parseConfig(text.now, { file: join(folder, "gateway.yaml"), env, readFile: () => "" });
+      parseConfig(text.now, {
+        file: join(folder, "gateway.yaml"),
+        env,
+        readFile: () => "# nobody\n",
+      });
     const parsed = parse();
     if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
     const options = { load: async () => parse(), read: parsed };

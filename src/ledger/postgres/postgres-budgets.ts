@@ -4,6 +4,7 @@ import type { PaymentKey } from "../../x402/payment-key.ts";
 import {
   hourOf,
   judgeSale,
+  keptFrom,
   payerBudget,
   SALES,
   type BudgetedSale,
@@ -109,10 +110,10 @@ export async function count(
   await session.query(COUNT, [hourOf(nowMs), name, counted]);
 }
 
-/** Hours that are over. */
+/** Hours that are long over. */
 export async function forgetBudgets(session: Session, nowMs: number): Promise<void> {
-  await session.query(FORGET_RESERVATIONS, [hourOf(nowMs)]);
-  await session.query(FORGET_BUDGETS, [hourOf(nowMs)]);
+  await session.query(FORGET_RESERVATIONS, [keptFrom(nowMs)]);
+  await session.query(FORGET_BUDGETS, [keptFrom(nowMs)]);
 }
 
 const PAUSES: Statement = {

@@ -3,6 +3,7 @@ import type { PaymentKey } from "../../x402/payment-key.ts";
 import {
   hourOf,
   judgeSale,
+  keptFrom,
   payerBudget,
   SALES,
   type BudgetedSale,
@@ -65,9 +66,9 @@ export function count(
   );
 }
 
-/** Hours that are over. */
+/** Hours that are long over. */
 export function forgetBudgets(database: SqliteDatabase, nowMs: number): void {
-  const values = { hour: hourOf(nowMs) };
+  const values = { hour: keptFrom(nowMs) };
   database.run("DELETE FROM reservations WHERE hour < :hour", values);
   database.run("DELETE FROM budgets WHERE hour < :hour", values);
 }

@@ -1,6 +1,6 @@
 /** What a reload says of a new file: in the file's words, and nothing that is a secret. */
 import { expect, test } from "vitest";
-import { changesBetween, type ConfigChange } from "../../../src/config/config.ts";
+import { changesBetween, parseConfig, type ConfigChange } from "../../../src/config/config.ts";
 import { configOf } from "../app/config-of.ts";
 
 const PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -94,5 +94,24 @@ test("a secret that is another one is told, and none of the two is shown", () =>
       before: "(secret)",
       after: "(secret)",
     },
+  ]);
+});
+
+test("lists of payers are told by how many are on them, also where only who they are has changed", () => {
+  const read = (list: string) => {
+    const file = { file: "x.yaml", env: { TOKEN: "a" }, readFile: () => list };
+    const parsed = parseConfig(yaml({ more: "payers: { deny: denied.txt }" }), file);
+    if (!parsed.ok) throw new Error("the list is read");
+    return parsed.config;
+  };
+  const told = (...lists: readonly [string, string]) => {
+    const [before, after] = [read(lists[0]), read(lists[1])];
+    return [...changesBetween(before, after)].filter((each) => each !== null);
+  };
+  const key = "payers.deny";
+  expect(told(PAYEE, `# a comment\n${PAYEE.toLowerCase()}\n`)).toEqual([]);
+  expect(told(PAYEE, OTHER)).toEqual([{ key, before: "1 listed", after: "1 listed" }]);
+  expect(told(`${PAYEE}\n${OTHER}`, "# nobody")).toEqual([
+    { key, before: "2 listed", after: "0 listed" },
   ]);
 });

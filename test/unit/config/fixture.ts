@@ -36,6 +36,8 @@ const LISTED = "0x857b06519E91e3A54538791bDbb0E22373e36b66";
 const FILES: Readonly<Record<string, string>> = {
   "/etc/coinslot/denied.csv": `address,why\neip155:1:${LISTED},a list\n`,
   "/etc/coinslot/allowed.txt": `# customers\n${SOLANA_ADDRESS}\n`,
+  "/etc/coinslot/emptied.txt": "\n",
+  "/etc/coinslot/nobody.txt": "# nobody\n",
   "/etc/coinslot/torn.txt": ["", ...Array.from({ length: 8 }, () => `${LISTED}0`)].join("\n"),
   "/run/secrets/key": `${FILE_KEY}\n`,
   "/run/secrets/duration": " 45s\n",

@@ -30,3 +30,16 @@ test("need not be there where secrets need not be, and are judged where they are
     Array.from({ length: 6 }, () => "bad-file"),
   );
 });
+
+test.each(["deny", "allow"])("are refused where a file is being written: %s", (list) => {
+  const text = `${GATEWAY}${ROUTES}payers: { ${list}: [denied.csv, emptied.txt] }`;
+  const read = parseConfig(text, { file: "/etc/coinslot/gateway.yaml", ...environment });
+  expect(read.problems.filter(({ severity }) => severity === "error")).toMatchObject([
+    { code: "bad-file", message: "the file is empty", path: ["payers", list, 1] },
+  ]);
+});
+
+test("may have nobody on them", () => {
+  const { payers } = parse(`${GATEWAY}${ROUTES}payers: { deny: nobody.txt }`);
+  expect(payers.deny.size).toBe(0);
+});

@@ -126,6 +126,20 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     expect(await counted(ledger)).toEqual([10, 10]);
   });
 
+  it("keeps what an hour counts from whose clock is ahead", async () => {
+    const { ledger, time } = place();
+    const [one, other] = [examplePayment(1), examplePayment(2)];
+    for (const payment of [one, other]) await claim(ledger, payment);
+    await reserve(ledger, one);
+    time.nowMs += 14 * HOUR_MS;
+    await ledger.reap();
+    time.nowMs -= 14 * HOUR_MS;
+    expect(await counted(ledger)).toEqual([10, 10]);
+    expect(await word(reserve(ledger, other, { sales: 10 }))).toBe("over");
+    await ledger.step(one.key, { kind: "released" });
+    expect(await counted(ledger)).toEqual([0, 0]);
+  });
+
   it("counts gas when it is known, by network, and less where another past of the chain has it", async () => {
     const { ledger } = place();
     const gas = async (): Promise<number> => {
