@@ -5,7 +5,7 @@ const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const WORKER = "test/unit/payments/settlement/refunds.test.ts";
 const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
 const SOLANA_SIGNING = "test/unit/mechanism/solana/refunder.test.ts";
-const LEAVING = "test/integration/gateway/replay.test.ts";
+const LEAVING = "test/integration/gateway/left-before.test.ts";
 const STATUS = "test/unit/x402/payment-status.test.ts";
 
 const STEPS = "src/ledger/refunds.ts";
