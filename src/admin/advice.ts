@@ -62,7 +62,8 @@ function adviceOnRefund({ key }: Advised, { state, transaction, detail }: Refund
     case "ASKED":
       return (
         "to be refunded: a running gateway with the key of `refunds` for its network sends it within seconds, and " +
-        "nothing is delivered for it any more"
+        `nothing is delivered for it any more; \`coinslot payments FILE --resolve ${key} --refund --by-hand\` says that ` +
+        "you have paid it back yourself, and nothing is sent then"
       );
     case "SENDING":
       return (

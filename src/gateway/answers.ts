@@ -70,8 +70,12 @@ export function settlementLines(
   version: X402Version,
   status?: string,
 ): readonly string[] {
-  const receipt = [RECEIPT_HEADERS[version], encodeSettlementHeader(settlement, version, status)];
-  return status === undefined ? receipt : [...receipt, "Link", `<${status}>; rel="status"`];
+  return [RECEIPT_HEADERS[version], encodeSettlementHeader(settlement, version, status)];
+}
+
+/** The same URL for all who read no receipt; beside other lines of its name. */
+export function statusLines(status: string | undefined): readonly string[] {
+  return status === undefined ? [] : ["Link", `<${status}>; rel="status"`];
 }
 
 /**

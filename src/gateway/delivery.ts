@@ -14,6 +14,7 @@ import {
   lateAnswer,
   RETRY_AFTER,
   settlementLines,
+  statusLines,
   undeliveredAnswer,
   type Answer,
   type Help,
@@ -86,7 +87,8 @@ export async function deliver(
   const version = versionOf(decision);
   const status = visit.snapshot.statuses?.of(paid.key);
   const told = settlementLines({ success: true, ...settlement }, version, status);
-  const receipt: Receipt = { version, lines: [...cors, ...told], help };
+  const beside = { ...help, lines: [...help.lines, ...statusLines(status)] };
+  const receipt: Receipt = { version, lines: [...cors, ...told], help: beside };
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
   const answered = new SoldAnswer(visit, paid);
@@ -279,6 +281,16 @@ class SoldAnswer {
     return this.#status !== null && (!isKept || this.#isPart);
   }
 
+  /**
+   * What is left where the buyer has left before any answer: what he has sent may have been carried out, and whoever
+   * asks for that alone is not paid back by itself.
+   */
+  unheard(sent: boolean): BrokenDelivery {
+    const { soldMethod, target } = this.#visit.decision;
+    const isHarmless = soldMethod === "GET" || soldMethod === "HEAD";
+    return { sent, served: sent && !isHarmless ? target : null };
+  }
+
   /** What is left after an answer that sold nothing, or not all. */
   left(status: number | null, sent: boolean): BrokenDelivery {
     if (status === null || !this.isGoods(status)) return { sent, served: null };
@@ -328,6 +340,7 @@ function attemptOf(
   if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
   if ("kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
+  if (delivery.kind === "abandoned" && status === null) return answered.unheard(sent);
   const isBegun = status !== null && answered.isGoods(status);
   if (!isBegun || answered.leadsOn(status)) return answered.left(status, sent);
   const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && withBody);

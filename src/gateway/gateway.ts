@@ -39,6 +39,7 @@ import {
   ledAnswer,
   limitedAnswer,
   settlementLines,
+  statusLines,
   unfitAnswer,
   unservableAnswer,
   upstreamAnswer,
@@ -178,7 +179,10 @@ export class Gateway {
     }
   }
 
-  /** For whoever has the URL of a receipt: each look at the ledger counts as a request without payment. */
+  /**
+   * For whoever has the URL of a receipt: each look at the ledger counts as a request without payment, and takes a place
+   * as any other.
+   */
   async #tellStatus(
     visitor: Visitor,
     payment: PaymentKey,
@@ -191,8 +195,17 @@ export class Gateway {
       const answer = limitedAnswer(seconds, undefined, lines);
       return endWith(visitor, { answer, outcome: "limited", meter: null });
     }
-    const status = await this.#paywall.status(payment);
-    return endWith(visitor, { answer: statusAnswer(status, lines), outcome: "free", meter: null });
+    const placed = this.work.place(client.address, visitor);
+    const leave = placed instanceof Promise ? await placed : placed;
+    if (leave === undefined) {
+      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
+    }
+    try {
+      const answer = statusAnswer(await this.#paywall.status(payment), lines);
+      return endWith(visitor, { answer, outcome: "free", meter: null });
+    } finally {
+      leave();
+    }
   }
 
   /** Nothing is asked for but a place, which is taken without a promise where one is left. */
@@ -311,12 +324,10 @@ export class Gateway {
       case "barred":
         return this.#refuse(visit, readRefusal(outcome, lines, visit.help, decision));
       case "led": {
-        const receipt = settlementLines(
-          { success: true, ...outcome.settlement },
-          versionOf(decision),
-          visit.snapshot.statuses?.of(outcome.key),
-        );
-        const answer = ledAnswer(outcome.target, [...lines, ...receipt]);
+        const settlement = { success: true, ...outcome.settlement } as const;
+        const status = visit.snapshot.statuses?.of(outcome.key);
+        const receipt = settlementLines(settlement, versionOf(decision), status);
+        const answer = ledAnswer(outcome.target, [...lines, ...receipt, ...statusLines(status)]);
         return endWith(visitor, { answer, outcome: "replayed", meter });
       }
       case "unfit": {

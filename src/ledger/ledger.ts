@@ -226,8 +226,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
    * Resolves with how many there were.
    */
   resolveAsked(): Promise<number>;
-  /** Payments whose refund is under way, that which was changed longest ago first. */
-  refunds(limit: number): Promise<readonly OpenRefund[]>;
+  /** Payments of a network whose refund is under way, that which was changed longest ago first. */
+  refunds(network: string, limit: number): Promise<readonly OpenRefund[]>;
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
   /** What other gateways sold through us. */

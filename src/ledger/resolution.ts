@@ -81,9 +81,9 @@ function takeForGoods(row: PaymentRow, note: string): Step<Resolved> {
   return done({ ...after(row), ...goods }, told("its answer was the goods", note));
 }
 
-/** By other means; also where we have tried to send it, and no transfer of ours can be moved any more. */
+/** By other means; also where it was to be sent by us, and no transfer of ours can be moved, yet or any more. */
 function refund(row: PaymentRow, note: string): Step<Resolved> {
-  if (row.refundState === "FAILED") {
+  if (row.refundState === "FAILED" || row.refundState === "ASKED") {
     const transaction = row.heldTransaction ?? row.settledTransaction;
     const byHand = { refundState: null, refund: null, settledTransaction: null };
     const paid = { ...after(row), ...byHand, heldTransaction: transaction };
@@ -95,13 +95,13 @@ function refund(row: PaymentRow, note: string): Step<Resolved> {
   return done(paidBack(row, transaction), told("paid back", note));
 }
 
-/** Nothing is delivered for it from here on; what was delivered stays so. */
+/** Nothing is delivered for it from here on, nor given again; what was delivered stays so. */
 function askForRefund(row: PaymentRow, note: string): Step<Resolved> {
   if (row.binding === null) return refused("another resource server sold it");
   if (isRefunding(row)) return refused(`it is ${describe(row)}`);
   const said = told("to be refunded", note);
   if (row.refundState === "FAILED" || row.state === "DELIVERED") {
-    return done({ ...after(row), ...askedRefund(row) }, said);
+    return done({ ...after(row), ...askedRefund(row), ...NOT_KEPT }, said);
   }
   const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
   if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);

@@ -4,6 +4,8 @@ import { caughtBy, type Mutant } from "./mutant.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const WORKER = "test/unit/payments/settlement/refunds.test.ts";
 const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
+const SOLANA_SIGNING = "test/unit/mechanism/solana/refunder.test.ts";
+const LEAVING = "test/integration/gateway/left-before.test.ts";
 const STATUS = "test/unit/x402/payment-status.test.ts";
 
 const STEPS = "src/ledger/refunds.ts";
@@ -47,6 +49,21 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     find: "return done({ ...paidBack(row, transaction), ...askedRefund(row) }, said);",
     put: "return done({ ...after(row), ...askedRefund(row) }, said);",
   }),
+  caughtBy(CONTRACT, "gives again what is paid back", {
+    file: RESOLUTION,
+    find: "return done({ ...after(row), ...askedRefund(row), ...NOT_KEPT }, said);",
+    put: "return done({ ...after(row), ...askedRefund(row) }, said);",
+  }),
+  caughtBy(LEAVING, "pays back by itself what a buyer has sent and not waited for", {
+    file: "src/gateway/delivery.ts",
+    find: "served: sent && !isHarmless ? target : null",
+    put: "served: sent && !isHarmless ? null : null",
+  }),
+  caughtBy(SOLANA_SIGNING, "moves two refunds of one price to one payer as one", {
+    file: "src/mechanism/solana/refunder.ts",
+    find: "extra: { feePayer: feePayer(), memo },",
+    put: "extra: { feePayer: feePayer(), memo: memo.slice(MEMO_DIGITS) },",
+  }),
   caughtBy(CONTRACT, "pays back though a part of the answer is out", {
     file: "src/ledger/deliveries.ts",
     find: "attempts >= MAX_DELIVERY_ATTEMPTS && servedTarget === null",
@@ -77,10 +94,10 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     find: "if (refund.detail === null) await this.#send(work);",
     put: "if (refund.detail !== undefined) await this.#send(work);",
   }),
-  caughtBy(WORKER, "signs again what somebody is settling", {
+  caughtBy(WORKER, "joins what another process is settling", {
     file: REFUNDS,
-    find: `case "pending":\n        return;`,
-    put: `case "pending":\n        break;`,
+    find: `if ((await this.#claim(refund, transfer)) !== "granted") return;`,
+    put: `await this.#claim(refund, transfer);`,
   }),
   caughtBy(SIGNING, "gives the same refund another nonce each time", {
     file: "src/mechanism/evm/refunder.ts",

@@ -238,11 +238,12 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return 0;
   }
 
-  async refunds(limit: number): Promise<readonly OpenRefund[]> {
+  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
     this.#requireOpen();
     return [...this.#store.payments]
       .toSorted(byChange)
       .filter(([, { row }]) => row.refundState === "ASKED" || row.refundState === "SENDING")
+      .filter(([, { row }]) => row.network === network)
       .slice(0, limit)
       .map(([key, { row }]) => openRefundOf(row, key));
   }

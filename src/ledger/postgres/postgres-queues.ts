@@ -38,7 +38,8 @@ const OFFERS: Statement = {
 const REFUNDS: Statement = {
   name: "open_refunds",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
-         WHERE p.refund_state IN ('ASKED', 'SENDING') AND (p.updated_ms, p.id) > ($1, $2)
+         WHERE p.refund_state IN ('ASKED', 'SENDING') AND p.network = $4
+           AND (p.updated_ms, p.id) > ($1, $2)
          ORDER BY p.updated_ms, p.id LIMIT $3`,
 };
 
@@ -86,11 +87,11 @@ export async function readOffers(
 /** See {@link Ledger.refunds}. */
 export async function readRefunds(
   session: Session,
-  limit: number,
+  { network, limit }: { readonly network: string; readonly limit: number },
   onUnreadable: OnUnreadable,
 ): Promise<readonly OpenRefund[]> {
   return readQueue(
-    (behind) => session.query(REFUNDS, [...behind, limit]),
+    (behind) => session.query(REFUNDS, [...behind, limit, network]),
     { limit, onUnreadable },
     ({ key, row }) => openRefundOf(row, key),
   );

@@ -182,8 +182,8 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return 0;
   }
 
-  async refunds(limit: number): Promise<readonly OpenRefund[]> {
-    return readRefunds(this.#database, limit, this.#ground.onUnreadable);
+  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
+    return readRefunds(this.#database, { network, limit }, this.#ground.onUnreadable);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

@@ -215,10 +215,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return this.#resolutions.answer();
   }
 
-  async refunds(limit: number): Promise<readonly OpenRefund[]> {
-    const where = "WHERE refund_state IN ('ASKED', 'SENDING') ORDER BY updated_ms, rowid";
+  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
+    const where =
+      "WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network ORDER BY updated_ms, rowid";
     // The column holds nothing but keys.
-    return this.#core.readable(where, { limit }, (row, key) =>
+    return this.#core.readable(where, { network, limit }, (row, key) =>
       openRefundOf(row, key as PaymentKey),
     );
   }

@@ -1,4 +1,5 @@
 /** The key that pays back on Solana: it signs transfers whose network fee our own fee payers pay. */
+import { hash } from "node:crypto";
 import { EXACT_SCHEME, X402_VERSION, type FacilitatorRequest } from "../../x402/x402.ts";
 import type { SolanaAsset } from "../../x402/network.ts";
 import type { Observer, Refunder, TransferBack } from "../mechanism.ts";
@@ -12,6 +13,8 @@ import { signedByPayer } from "./transfer-message.ts";
 /** So long a transaction is sure to count, milliseconds: a blockhash is valid for 150 blocks, about a minute. */
 const VALID_MS = 45_000;
 const TIMEOUT_SECONDS = 60;
+/** Hex digits that tell a refund apart: each costs compute units. */
+const MEMO_DIGITS = 32;
 
 export interface SolanaRefunderOptions {
   readonly keypair: Keypair;
@@ -33,10 +36,15 @@ export class SolanaRefunder implements Refunder {
     this.address = options.keypair.address;
   }
 
-  /** A transaction is moved once, and not after its blockhash has expired: another one is signed only then. */
+  /**
+   * A transaction is moved once, and not after its blockhash has expired: another one is signed only then. Its memo tells
+   * it apart from that of another payment of the same payer and price: the two would be moved as one.
+   */
   async transfer(back: TransferBack, signal: AbortSignal): Promise<FacilitatorRequest> {
     const { keypair, network, feePayer, draft } = this.#at;
-    const { asset, to, amountAtomic, resource } = back;
+    const { asset, to, amountAtomic, payment, attempt, resource } = back;
+    const named = hash("sha256", `coinslot refund ${attempt} of ${payment}`);
+    const memo = named.slice(0, MEMO_DIGITS);
     const paymentRequirements = {
       scheme: EXACT_SCHEME,
       network,
@@ -46,7 +54,7 @@ export class SolanaRefunder implements Refunder {
       resource,
       description: "",
       maxTimeoutSeconds: TIMEOUT_SECONDS,
-      extra: { feePayer: feePayer() },
+      extra: { feePayer: feePayer(), memo },
     };
     const unsigned = await draft(paymentRequirements, this.address, signal);
     const transaction = signedByPayer(unsigned, (message) => keypair.sign(message));

@@ -9,11 +9,17 @@
  *                        +-- nobody refused it -- over for certain -- refused -> failed: the operator decides
  */
 import { randomUUID } from "node:crypto";
-import type { Ledger, OpenRefund, RefundStep, RefundTransfer } from "../../ledger/ledger.ts";
+import type {
+  BeginOutcome,
+  Ledger,
+  OpenRefund,
+  RefundStep,
+  RefundTransfer,
+} from "../../ledger/ledger.ts";
 import type { Mechanism, Refunder } from "../../mechanism/mechanism.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
-import { paymentKey, payerOf, type PaymentKey } from "../../x402/payment-key.ts";
+import { networkOfKey, paymentKey, payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { messageOf } from "../../x402/result.ts";
 import { HeldPayment, type Facilitator } from "../facilitator.ts";
 import type { NetworkGate } from "./network-gate.ts";
@@ -21,7 +27,7 @@ import type { Recovery } from "./recovery.ts";
 
 /** Pause between two rounds, milliseconds. */
 const ROUND_MS = 1_000;
-/** Refunds that are looked at in one round, and at the same time. */
+/** Refunds of each network that are looked at in one round, and at the same time. */
 const MAX_LOOKED_AT = 256;
 const AT_ONCE = 8;
 /** Longest that one of them is worked on in one round, milliseconds. */
@@ -91,29 +97,40 @@ export class Refunds {
     this.#at = options;
   }
 
-  /** Rejects where the ledger cannot be read. */
+  /** What waits on one network keeps none of another waiting. Rejects where the ledger cannot be read. */
   async round(signal: AbortSignal): Promise<void> {
+    const { gate, mechanisms } = this.#at;
+    const open = mechanisms.filter(({ network }) => gate.isOpen(network));
+    const rounds = open.map((mechanism) => this.#roundOn(mechanism, signal));
+    // Whichever of them fails, none goes on behind this one.
+    await Promise.allSettled(rounds);
+    await Promise.all(rounds);
+  }
+
+  async #roundOn(mechanism: Work["mechanism"], signal: AbortSignal): Promise<void> {
     const { ledger, time } = this.#at;
-    const open = await ledger.refunds(MAX_LOOKED_AT);
+    const { network, refunder } = mechanism;
+    if (refunder === undefined) return;
+    const open = await ledger.refunds(network, MAX_LOOKED_AT);
     const keys = new Set(open.map(({ key }) => key));
-    for (const key of this.#later.keys()) if (!keys.has(key)) this.#later.delete(key);
+    for (const key of this.#later.keys()) {
+      if (networkOfKey(key) === network && !keys.has(key)) this.#later.delete(key);
+    }
     const due = open.filter(({ key }) => (this.#later.get(key) ?? 0) <= time.now());
     for (let first = 0; first < due.length && !signal.aborted; first += AT_ONCE) {
-      await Promise.all(due.slice(first, first + AT_ONCE).map((each) => this.#look(each, signal)));
+      const now = due.slice(first, first + AT_ONCE);
+      await Promise.all(now.map((refund) => this.#look({ refund, mechanism, refunder }, signal)));
     }
   }
 
   /** Never rejects. */
-  async #look(refund: OpenRefund, closing: AbortSignal): Promise<void> {
-    const { gate, mechanisms, telemetry, time } = this.#at;
-    const { key, network } = refund;
-    const mechanism = mechanisms.find((each) => each.network === network);
-    const refunder = mechanism?.refunder;
-    this.#later.set(key, time.now() + (refund.detail === null ? AGAIN_MS : REFUSED_AGAIN_MS));
-    if (mechanism === undefined || refunder === undefined || !gate.isOpen(network)) return;
+  async #look(work: Omit<Work, "signal">, closing: AbortSignal): Promise<void> {
+    const { telemetry, time } = this.#at;
+    const { key, detail: refusal } = work.refund;
+    this.#later.set(key, time.now() + (refusal === null ? AGAIN_MS : REFUSED_AGAIN_MS));
     const signal = AbortSignal.any([closing, time.timeout(STEP_MS)]);
     try {
-      await this.#advance({ refund, mechanism, refunder, signal });
+      await this.#advance({ ...work, signal });
     } catch (cause) {
       const detail = messageOf(cause);
       if (!closing.aborted) telemetry.logger.warn({ key, detail }, "a refund waits");
@@ -131,7 +148,10 @@ export class Refunds {
       case "held":
         return this.#moved(work, transfer, outcome.transaction);
       case "pending":
-        return;
+        // Signed, or in the hands of another process; what is ours may have been begun and nobody have heard of it.
+        if (outcome.transaction !== undefined) return;
+        if ((await this.#claim(refund, transfer)) !== "granted") return;
+        return this.#settle(work, transfer);
       case "gone":
       case "failed":
     }
@@ -176,7 +196,9 @@ export class Refunds {
     const { idempotencyKey, request, signedMs } = transfer;
     const payment = facilitator.read(request);
     if (!payment.ok) throw new Error(payment.error.detail);
-    if (!(await this.#claim(refund, transfer))) return;
+    const begun = await this.#claim(refund, transfer);
+    // Else it was begun before, and its outcome is in its row.
+    if (begun !== "granted" && begun !== "pending") return;
     const claimed = { idempotencyKey, claim: "found", signal } as const;
     try {
       const answer = await facilitator.settle(payment.value, claimed);
@@ -192,13 +214,11 @@ export class Refunds {
     }
   }
 
-  /** False: it was begun before, and its outcome is in its row. */
   async #claim(
     { route }: OpenRefund,
     { key, request, idempotencyKey: caller }: RefundTransfer,
-  ): Promise<boolean> {
-    const begun = await this.#at.ledger.step(key, { kind: "begin", request, caller, route });
-    return begun.kind === "granted" || begun.kind === "pending";
+  ): Promise<BeginOutcome["kind"]> {
+    return (await this.#at.ledger.step(key, { kind: "begin", request, caller, route })).kind;
   }
 
   /** By whichever transaction: its row says so, too, for the books. */

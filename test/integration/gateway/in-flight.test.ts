@@ -22,6 +22,28 @@ test("a request beyond those that may be worked on is told to come again, and is
   expect((await send(shop.port, { path: "/free" })).status).toBe(200);
 });
 
+test("a look at what became of a payment takes a place, like any other request", async () => {
+  const arrived = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const origin = await backend(async (request, response) => {
+    if (request.url === "/free") {
+      arrived.resolve();
+      await released.promise;
+    }
+    response.end("goods");
+  });
+  const shop = await openShop(origin, { maxInFlight: 1, tellsStatus: true });
+  const [, url = ""] =
+    /^<([^>]*)>; rel="status"$/.exec(String((await buy(shop)).headers["link"])) ?? [];
+  const { pathname: path } = new URL(url);
+  const first = send(shop.port, { path: "/free" });
+  await arrived.promise;
+  expect(await send(shop.port, { path })).toMatchObject({ status: 503 });
+  released.resolve();
+  await first;
+  expect(await send(shop.port, { path })).toMatchObject({ status: 200 });
+});
+
 /** The clients are whoever a proxy says they are. */
 const TRUSTED = { trusted: [{ address: "127.0.0.0", prefixBits: 8 }] };
 const from = (client: string): readonly string[] => ["X-Forwarded-For", client];

@@ -36,6 +36,7 @@ import { BOTH_VERSIONS, X402_VERSION, type X402Version } from "../../../src/x402
 import { inHeader } from "../../support/buyer.ts";
 import { ChainTextSigners } from "../../../src/mechanism/text-signers.ts";
 import { SignIns } from "../../../src/x402/sign-in.ts";
+import { PaymentStatusUrls } from "../../../src/x402/payment-status.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
@@ -79,6 +80,10 @@ export interface ShopOptions {
   readonly log?: string[];
   /** Default: there is none. */
   readonly access?: AccessLog;
+  /** Whether receipts lead to what becomes of their payment; default: they do not. */
+  readonly tellsStatus?: boolean;
+  /** Whether what the last attempt does not deliver is paid back; default: it is not. */
+  readonly refundsLast?: boolean;
 }
 
 /**
@@ -149,7 +154,9 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       hosts: options.hosts ?? null,
       publicUrl,
       documents: new Set(),
-      statuses: null,
+      statuses: options.tellsStatus
+        ? new PaymentStatusUrls({ key: await ledger.signInKey(), publicUrl })
+        : null,
       answersPreflight: true,
       earlier: [],
       protocol: BOTH_VERSIONS,
@@ -160,6 +167,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
         facilitator,
         redemptions: ledger,
         signers: new ChainTextSigners(new Map(), undefined),
+        refundsLast: () => options.refundsLast === true,
         logger,
         time,
       }),

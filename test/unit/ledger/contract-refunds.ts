@@ -8,13 +8,20 @@ import {
 } from "../../../src/ledger/ledger.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
-import { examplePayment, type ExamplePayment } from "./example-payment.ts";
+import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import {
+  ANSWER,
+  ASKED,
   bring,
   CALLER,
+  CLAIMANT,
+  NETWORK,
+  replayed,
+  SALE,
   SETTLEMENT,
   sign,
   sweep,
+  TARGET,
   termsOf,
   UNANSWERED,
   word,
@@ -58,9 +65,10 @@ export function describeRefunds(open: OpenLedger): void {
   describe("pays back", () => {
     it("what was asked for, and nothing is delivered for it any more", async () => {
       const ledger = await asked();
-      expect(await ledger.refunds(9)).toMatchObject([
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
         { key, state: "ASKED", attempt: 0, transfer: null, amountAtomic: 10_000n },
       ]);
+      expect(await ledger.refunds("base", 9)).toEqual([]);
       expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
         "failed",
       );
@@ -68,7 +76,7 @@ export function describeRefunds(open: OpenLedger): void {
       expect(await send(ledger, 1)).toBe("done");
       const refunded = { kind: "refunded", attempt: 1, transaction: "0xback" } as const;
       expect(await step(ledger, refunded)).toBe("done");
-      expect(await ledger.refunds(9)).toEqual([]);
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.show(key)).toMatchObject({
         state: "FAILED",
         heldTransaction: SETTLEMENT.transaction,
@@ -80,16 +88,17 @@ export function describeRefunds(open: OpenLedger): void {
     it("once: whoever asks again, or signs again, changes nothing", async () => {
       const ledger = await asked();
       const busy = { kind: "refused", reason: "it is being refunded" };
-      for (const resolution of [REFUND, BY_HAND, DELIVER, GOODS]) {
+      for (const resolution of [REFUND, DELIVER, GOODS]) {
         expect(await ledger.step(key, { kind: "resolve", resolution })).toEqual(busy);
       }
       expect(await send(ledger, 1)).toBe("done");
+      expect(await ledger.step(key, { kind: "resolve", resolution: BY_HAND })).toEqual(busy);
       // Another process, which has seen it unsigned.
       expect(await send(ledger, 1, key, 200)).toBe("gone");
       expect(await step(ledger, { kind: "failed", attempt: 0, detail: "late" })).toBe("gone");
       expect(await step(ledger, { kind: "refunded", attempt: 2, transaction: "0x" })).toBe("gone");
       expect(await ask(ledger)).toEqual(busy);
-      const [found] = await ledger.refunds(9);
+      const [found] = await ledger.refunds(NETWORK, 9);
       expect(found).toMatchObject({ state: "SENDING", attempt: 1, transfer: transferOf(101) });
       await step(ledger, { kind: "refunded", attempt: 1, transaction: "0xback" });
       const over = { kind: "refused", reason: "it is paid back already" };
@@ -103,24 +112,36 @@ export function describeRefunds(open: OpenLedger): void {
       const ledger = await asked();
       await send(ledger, 1);
       await step(ledger, { kind: "told", attempt: 1, detail: "it is refused" });
-      expect(await ledger.refunds(9)).toMatchObject([{ detail: "it is refused" }]);
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ detail: "it is refused" }]);
       expect(await send(ledger, 2)).toBe("done");
-      expect(await ledger.refunds(9)).toMatchObject([
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
         { attempt: 2, detail: null, transfer: transferOf(102) },
       ]);
+    });
+
+    it("by hand what nothing was signed for, and then by no key", async () => {
+      const ledger = await asked();
+      const done = await ledger.step(key, { kind: "resolve", resolution: BY_HAND });
+      expect(done).toEqual({ kind: "done", state: "FAILED" });
+      expect(await send(ledger, 1)).toBe("gone");
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ask(ledger)).toEqual({ kind: "refused", reason: "it is paid back already" });
+      expect(await ledger.books.show(key)).toMatchObject({ refund: null });
+      const entries = await ledger.books.accounts(ALL);
+      expect(entries.map(({ kind }) => kind).toSorted()).toEqual(["refund", "sale"]);
     });
 
     it("again after it has failed, or says that the operator has", async () => {
       const ledger = await asked();
       await send(ledger, 1);
       await step(ledger, { kind: "failed", attempt: 1, detail: "blocked" });
-      expect(await ledger.refunds(9)).toEqual([]);
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.counts()).toMatchObject({ refunding: 0, unrefunded: 1 });
       const refused = { kind: "refused", reason: "it is to be refunded, which has failed" };
       expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toEqual(refused);
       expect(await ask(ledger)).toMatchObject({ kind: "done" });
       // The number of transfers goes on: none has the nonce of another.
-      expect(await ledger.refunds(9)).toMatchObject([{ state: "ASKED", attempt: 1 }]);
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ state: "ASKED", attempt: 1 }]);
       expect(await send(ledger, 1)).toBe("gone");
       await send(ledger, 2);
       await step(ledger, { kind: "failed", attempt: 2, detail: "blocked" });
@@ -147,13 +168,30 @@ export function describeRefunds(open: OpenLedger): void {
       });
     });
 
+    it("what was delivered, which is not given again from then on", async () => {
+      const { ledger } = place();
+      await bring(ledger, payment, "delivering");
+      const sold = { ...ASKED, response: ANSWER, isUncollected: true };
+      const again = { target: TARGET, forMs: DAY_MS };
+      await ledger.step(key, { kind: "delivered", sold, again });
+      const claim = () => word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }));
+      expect(await claim()).toBe("sold");
+      expect(await ledger.bought(PAYER, SALE)).toHaveLength(1);
+      expect(await ask(ledger)).toEqual({ kind: "done", state: "DELIVERED" });
+      expect(await claim()).toBe("spent");
+      expect(await ledger.bought(PAYER, SALE)).toEqual([]);
+      expect(await replayed(ledger, key)).toBeUndefined();
+      const asked = { target: TARGET, claimant: CLAIMANT, times: 9 };
+      expect(await ledger.step(key, { kind: "repeat", asked })).toBe(false);
+    });
+
     it.each(["claimed", "signed", "handed", "delivering", "failed", "begun"] as const)(
       "nothing of what is %s",
       async (state) => {
         const { ledger } = place();
         await bring(ledger, payment, state);
         expect(await ask(ledger)).toMatchObject({ kind: "refused" });
-        expect(await ledger.refunds(9)).toEqual([]);
+        expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       },
     );
 
@@ -218,9 +256,9 @@ export function describeRefunds(open: OpenLedger): void {
       const { ledger } = place();
       await bring(ledger, payment, "settled");
       for (let times = 1; times < MAX_DELIVERY_ATTEMPTS; times += 1) await attempt(ledger, true);
-      expect(await ledger.refunds(9)).toEqual([]);
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       await attempt(ledger, true);
-      expect(await ledger.refunds(9)).toMatchObject([{ key, state: "ASKED" }]);
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
       expect(await ledger.books.show(key)).toMatchObject({
         state: "FAILED",
         heldTransaction: SETTLEMENT.transaction,
@@ -237,7 +275,7 @@ export function describeRefunds(open: OpenLedger): void {
       for (let times = 0; times < MAX_DELIVERY_ATTEMPTS; times += 1) {
         await attempt(ledger, isRefundedLast, broken);
       }
-      expect(await ledger.refunds(9)).toEqual([]);
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.show(key)).toMatchObject({ state: "SETTLED", refund: null });
     });
   });

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { OpenRefund } from "../../../../src/ledger/ledger.ts";
 import type { Confirmation, TransferBack } from "../../../../src/mechanism/mechanism.ts";
 import { HeldPayment, Payment, type SettleOptions } from "../../../../src/payments/facilitator.ts";
-import { Refunds } from "../../../../src/payments/settlement/refunds.ts";
+import { Refunds, type RefundsOptions } from "../../../../src/payments/settlement/refunds.ts";
 import { ok } from "../../../../src/x402/result.ts";
 import type { FacilitatorRequest, SettleResponse } from "../../../../src/x402/x402.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
@@ -37,6 +37,7 @@ const refused: SettleResponse = {
 };
 
 let time: ManualTime;
+let store: MemoryStore;
 let ledger: MemoryLedger;
 /** What was signed, and what was asked to be settled, by the number of its example. */
 let signed: TransferBack[];
@@ -46,7 +47,8 @@ let settle: (options: SettleOptions) => Promise<SettleResponse>;
 
 beforeEach(async () => {
   time = new ManualTime();
-  ledger = new MemoryLedger({ store: new MemoryStore(), time, life: "one" });
+  store = new MemoryStore();
+  ledger = new MemoryLedger({ store, time, life: "one" });
   signed = [];
   asked = [];
   chain = UNUSED;
@@ -59,11 +61,11 @@ beforeEach(async () => {
   await ledger.step(SALE.key, { kind: "resolve", resolution });
 });
 
-function open(maxAtomic = 10n ** 9n): Refunds {
+function open(maxAtomic = 10n ** 9n, changes: Partial<RefundsOptions> = {}): Refunds {
   return new Refunds({
-    mechanisms: [
-      {
-        network: NETWORK,
+    mechanisms: (["base", NETWORK] as const).map((network) => {
+      return {
+        network,
         parse: (request) => ok(request),
         reconcile: () => Promise.resolve(chain),
         refunder: {
@@ -75,8 +77,8 @@ function open(maxAtomic = 10n ** 9n): Refunds {
             return examplePayment(100 + back.attempt).request;
           },
         },
-      },
-    ],
+      };
+    }),
     facilitator: {
       read: (request) => Payment.read(request, () => undefined),
       settle: async ({ request }, options) => {
@@ -91,13 +93,14 @@ function open(maxAtomic = 10n ** 9n): Refunds {
     mostOf: () => maxAtomic,
     telemetry: silentTelemetry(undefined),
     time,
+    ...changes,
   });
 }
 
 /** As the engine does with what it has begun and not signed. */
 const drop = () => ledger.step(transferKey(signed.length), { kind: "abandoned" });
 const transferKey = (attempt: number) => examplePayment(100 + attempt).key;
-const found = async (): Promise<OpenRefund | undefined> => (await ledger.refunds(9))[0];
+const found = async (): Promise<OpenRefund | undefined> => (await ledger.refunds(NETWORK, 9))[0];
 const shown = async () => (await ledger.books.show(SALE.key))?.refund;
 
 async function rounds(refunds: Refunds, count: number, pauseMs = 31_000): Promise<void> {
@@ -200,6 +203,18 @@ describe("a refund", () => {
     expect(await ledger.outcome(transferKey(1))).toMatchObject({ kind: "settled" });
   });
 
+  test("that was begun and then left by a fault is settled by the same process", async () => {
+    const refunds = open();
+    settle = () => Promise.reject(new Error("the ledger does not answer"));
+    await refunds.round(signal);
+    expect(await ledger.outcome(transferKey(1))).toMatchObject({ kind: "pending" });
+    settle = () => Promise.resolve(settled);
+    await time.advance(31_000);
+    await rounds(refunds, 1);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
+    expect(signed).toHaveLength(1);
+  });
+
   test("is left to whoever is at it", async () => {
     const refunds = open();
     settle = () =>
@@ -208,12 +223,30 @@ describe("a refund", () => {
       });
     const working = refunds.round(signal);
     await time.until(() => asked.length === 1);
-    const other = open();
+    const another = new MemoryLedger({ store, time, life: "two" });
+    const other = open(undefined, { ledger: another });
     await other.round(signal);
     chain = EXPIRED;
     await rounds(other, 40);
     await working;
     expect(asked).toHaveLength(1);
+    expect(signed).toHaveLength(1);
+  });
+
+  test("waits for nothing on another network, however much waits there", async () => {
+    const [sale] = await ledger.refunds(NETWORK, 1);
+    if (sale === undefined) throw new Error("it is asked for");
+    const waiting = Array.from({ length: 1_000 }, (_, index) => {
+      return { ...sale, key: examplePayment(1_000 + index).key, network: "base" };
+    });
+    const refunds = async (network: string, limit: number) =>
+      [...waiting, sale].filter((each) => each.network === network).slice(0, limit);
+    const step = ledger.step.bind(ledger);
+    const outcome = ledger.outcome.bind(ledger);
+    const isOpen = (network: string) => network === NETWORK;
+    settle = () => Promise.resolve(settled);
+    await open(undefined, { ledger: { refunds, step, outcome }, gate: { isOpen } }).round(signal);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
     expect(signed).toHaveLength(1);
   });
 
