@@ -20,7 +20,7 @@ export interface SolanaRefunderOptions {
   readonly keypair: Keypair;
   readonly network: string;
   readonly assets: readonly SolanaAsset[];
-  readonly endpoints: RpcEndpoints;
+  readonly endpoints: Pick<RpcEndpoints, "run">;
   /** Address of the account of ours that is to pay the network fee. */
   readonly feePayer: () => string;
   readonly draft: NonNullable<Observer["draft"]>;

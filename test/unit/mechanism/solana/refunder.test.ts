@@ -6,7 +6,6 @@ import {
   transferMessage,
 } from "../../../../src/mechanism/solana/transfer-message.ts";
 import { TOKEN_PROGRAM } from "../../../../src/mechanism/solana/programs.ts";
-import type { RpcEndpoints } from "../../../../src/mechanism/rpc-endpoints.ts";
 import { paymentKey } from "../../../../src/x402/payment-key.ts";
 import { SOME_BLOCKHASH, testKey, USDC } from "../../../support/solana-messages.ts";
 
@@ -26,7 +25,7 @@ test("two refunds of one price to one payer are two transactions, within one blo
     keypair: refunder,
     network: "solana",
     assets: [],
-    endpoints: undefined as unknown as RpcEndpoints,
+    endpoints: { run: () => Promise.reject(new Error("the chain is not asked")) },
     feePayer: () => feePayer.address,
     draft: async ({ asset, payTo, maxAmountRequired, extra }, payer) => {
       const mint = { program: TOKEN_PROGRAM, decimals: 6 };
