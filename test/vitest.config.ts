@@ -32,6 +32,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 90_000,
     retry: 0,
+    // What is waited for ends the wait; a second is soon over on a busy machine.
+    expect: { poll: { timeout: 10_000 } },
     sequence: { sequencer: LongestFirst },
   },
 });

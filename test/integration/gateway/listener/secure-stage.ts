@@ -23,7 +23,7 @@ import type { Answer, Sent } from "../stage.ts";
 export const HEADER_BYTES = 32_768;
 
 /** For `expect.poll`: a slow machine may take its time. */
-export const PATIENT = { timeout: 10_000 };
+export const PATIENT = { timeout: 30_000 };
 
 const LONG_MS = 60_000;
 

@@ -11,7 +11,7 @@ const STAMPEDE = 1_000;
 const SOMAXCONN = "/proc/sys/net/core/somaxconn";
 const LEAVING = 5;
 /** Longest that the gateway stands still, milliseconds. */
-const STILL_MS = 5_000;
+const STILL_MS = 15_000;
 
 /** Connects while this thread stands still, asks at once, and breaks every fifth connection off. */
 const STRANGERS = `
