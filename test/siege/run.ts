@@ -22,7 +22,7 @@ export const BUYERS = 20;
 export const VISITORS = 20;
 /** How long guests come alone before the attack, and how long afterwards all must be as before, milliseconds. */
 const CALM_MS = 3_000;
-const AFTER_MS = 30_000;
+const AFTER_MS = 75_000;
 const READY_MS = 5_000;
 const LOOK_MS = 1_000;
 

@@ -6,7 +6,7 @@ import { besiege, BUYERS } from "./run.ts";
 import { openGateway } from "./stages.ts";
 
 const SHORT = { addresses: 200, seconds: 4 };
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 180_000;
 
 it(
   "no buyer is refused among 200 addresses with zero windows over HTTP/2",
