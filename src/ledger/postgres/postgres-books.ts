@@ -15,16 +15,13 @@ import { readEvent, readSale, readSummary, shownSubmission } from "../books-row.
 import type { Days, Entry } from "../accounts.ts";
 import { requestOf, type PaymentRow } from "../payment-row.ts";
 import { readAccounts, readEvidence } from "./postgres-accounts.ts";
-import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
+import type { Session, Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
-import { requireNewest } from "./postgres-schema.ts";
+import { openBeside } from "./postgres-schema.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
-
-/** An operator's look: one statement at a time. */
-const CONNECTIONS = 1;
 
 /** Of a transaction that has paid some and left others behind, one that is paid comes first. */
 const SHOW: Statement = {
@@ -206,18 +203,7 @@ export async function openPostgresBooks({
 }: {
   readonly url: string;
 }): Promise<Books & { close(): Promise<void> }> {
-  const database = new PostgresDatabase({
-    url,
-    connections: CONNECTIONS,
-    onLost: () => undefined,
-  });
-  const close = (): Promise<void> => database.close();
-  try {
-    await requireNewest(database);
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const database = await openBeside(url);
   const books = new PostgresBooks(database);
   return {
     list: (filter) => books.list(filter),
@@ -233,7 +219,7 @@ export async function openPostgresBooks({
       }),
     evidence: (days) => books.evidence(days),
     usedElsewhere: (limit) => books.usedElsewhere(limit),
-    close,
+    close: () => database.close(),
   };
 }
 

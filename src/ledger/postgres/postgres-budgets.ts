@@ -13,8 +13,8 @@ import {
 } from "../budgets.ts";
 import { LedgerConflict } from "../ledger-fault.ts";
 import { readPause, type Pause, type Pauses, type PauseScope } from "../pauses.ts";
-import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
-import { requireNewest } from "./postgres-schema.ts";
+import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { openBeside } from "./postgres-schema.ts";
 
 type Now = Pick<Time, "now">;
 
@@ -170,19 +170,12 @@ export async function openPostgresPauses({
   readonly url: string;
   readonly time: Now;
 }): Promise<Pauses & { close(): Promise<void> }> {
-  const database = new PostgresDatabase({ url, connections: 1, onLost: () => undefined });
-  const close = (): Promise<void> => database.close();
-  try {
-    await requireNewest(database);
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const database = await openBeside(url);
   const pauses = new PostgresPauses(database, time);
   return {
     list: () => pauses.list(),
     pause: (pause) => pauses.pause(pause),
     resume: (scope) => pauses.resume(scope),
-    close,
+    close: () => database.close(),
   };
 }

@@ -11,7 +11,7 @@ import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
-import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -383,7 +383,7 @@ export async function migrate(database: PostgresDatabase, time: Time): Promise<v
 }
 
 /** Refuses a database that the gateway has not prepared, or that another version of it has. */
-export async function requireNewest(database: Session): Promise<void> {
+async function requireNewest(database: Session): Promise<void> {
   const version = await versionOf(database);
   if (isNewest(version)) return;
   throw new LedgerUnavailable(
@@ -435,4 +435,19 @@ function isNewest(version: number): boolean {
     );
   }
   return version === MIGRATIONS.length;
+}
+
+/**
+ * Opens the database of a ledger beside running gateways, or without one, for one statement at a time: begins no life and
+ * changes no table. Rejects with {@link LedgerUnavailable} where it cannot be asked, holds no ledger, or another version's.
+ */
+export async function openBeside(url: string): Promise<PostgresDatabase> {
+  const database = new PostgresDatabase({ url, connections: 1, onLost: () => undefined });
+  try {
+    await requireNewest(database);
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
 }
