@@ -3,6 +3,7 @@ import type { Config } from "../config/config.ts";
 import type { Pauses, PauseScope } from "../ledger/pauses.ts";
 import { openSqlitePauses } from "../ledger/sqlite/sqlite-pauses.ts";
 import { systemTime } from "../time/time.ts";
+import { pricedIn } from "./sale-rules.ts";
 
 export type { Pause, PauseScope } from "../ledger/pauses.ts";
 
@@ -22,9 +23,7 @@ export function readScope(
   word: string,
 ): PauseScope | undefined {
   if (word === "all") return "all";
-  const priced = routes.flatMap(({ key, action }) =>
-    action.kind === "priced" ? [{ key, offers: action.offers }] : [],
-  );
+  const priced = pricedIn(routes);
   if (priced.some(({ key }) => key === word)) return `route ${word}`;
   const used = [...facilitator.embedded, ...priced.flatMap(({ offers }) => offers)];
   const found = used.find(({ network }) => network === word);

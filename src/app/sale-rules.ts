@@ -41,7 +41,8 @@ export function saleRules(
   return { deny, allow, perPayer, sales, gas: new Map(gas), prices: new Map(lowest), worthOf };
 }
 
-function pricedIn(routes: Config["routes"]) {
+/** Routes that are sold, and what for. */
+export function pricedIn(routes: Config["routes"]) {
   return routes.flatMap(({ key, action }) =>
     action.kind === "priced" ? [{ key, offers: action.offers }] : [],
   );
