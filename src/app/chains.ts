@@ -49,7 +49,7 @@ export async function createMechanism(
   const keys = settings.signers.map(({ key }) => key.reveal());
   const refundKey = refunds?.signers[settings.kind]?.key.reveal();
   if (settings.kind === "evm") {
-    const allowPayTo = payeesOf(payees, isEvmAddress);
+    const allowPayTo = payeesOn("evm", payees);
     const { smartWallets } = settings;
     const ours = { keys, refundKey, allowPayTo, smartWallets };
     return createEvmMechanism({ ...evmChain(settings, at), ...ours });
@@ -61,7 +61,7 @@ export async function createMechanism(
     keys,
     refundKey,
     leavingKeys: leaving.map(({ key }) => key.reveal()),
-    allowPayTo: payeesOf(payees, isSolanaAddress),
+    allowPayTo: payeesOn("solana", payees),
     maxFeeLamports,
     lighthouse,
     lighthouseLossPerHour,
@@ -91,8 +91,8 @@ export async function createObserver(
 export type AllowedPayees = Config["facilitator"]["payees"];
 
 /** Those payees who can be paid on that kind of network; an empty list allows nobody. */
-function payeesOf(payees: AllowedPayees, isOfKind: (address: string) => boolean): AllowedPayees {
-  return payees === "any" ? payees : payees.filter(isOfKind);
+export function payeesOn(kind: "evm" | "solana", payees: AllowedPayees): AllowedPayees {
+  return payees === "any" ? payees : payees.filter(kind === "evm" ? isEvmAddress : isSolanaAddress);
 }
 
 type EvmChain = Pick<

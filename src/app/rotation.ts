@@ -24,6 +24,7 @@ import { findNetwork, networkOf } from "../x402/network.ts";
 import {
   createMechanism,
   createObserver,
+  payeesOn,
   type ObservedChain,
   type AllowedPayees,
   type SettledNetwork,
@@ -300,7 +301,9 @@ export class Rotation {
     this.#earlier = earlier;
     this.#parts = parts;
     const mechanisms = this.mechanisms;
-    for (const mechanism of mechanisms) mechanism.allow(payeesFor(mechanism, payees));
+    for (const mechanism of mechanisms) {
+      mechanism.allow(payeesOn(networkOf(mechanism.network).kind, payees));
+    }
     await Promise.all(networks.map((each) => gate.put(each)));
     const asked = new Map<string, Mechanism | ObservedChain>(
       [...parts.observers, ...parts.mechanisms].map(([network, { part }]) => [network, part]),
@@ -460,12 +463,6 @@ function allOf<Each>(
 function payeesOf(all: readonly Facilitators[]): AllowedPayees {
   const lists = all.map(({ payees }) => payees);
   return lists.includes("any") ? "any" : [...new Set(lists.flat())];
-}
-
-function payeesFor({ network }: Mechanism, payees: AllowedPayees): AllowedPayees {
-  if (payees === "any") return payees;
-  const isEvm = networkOf(network).kind === "evm";
-  return payees.filter((payee) => payee.startsWith("0x") === isEvm);
 }
 
 function isSame(one: unknown, other: unknown): boolean {
