@@ -244,6 +244,9 @@ function adviceOnState(detail: string, status: number | null): string {
 
 const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   free: "nothing is left to do",
+  shadow: "nothing was asked: the route is in shadow mode",
+  "shadow-paid":
+    "nothing was charged: the route is in shadow mode, and the payment that was shown is as good as before",
   denied: "nothing is left to do",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:

@@ -54,6 +54,8 @@ export interface ViewGround {
 
 const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   free: "free",
+  shadow: "would have been asked to pay",
+  "shadow-paid": "would have paid",
   denied: "not served",
   rejected: "refused unread",
   challenged: "asked to pay",
@@ -67,7 +69,7 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   undelivered: "paid, not delivered",
 };
 const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
-const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free"]);
+const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {
   const { record, payment } = known;

@@ -2,6 +2,7 @@
 import {
   isShadowed,
   PUBLISHED_PATHS,
+  shadowPriceOf,
   soldNetworks,
   type Config,
   type OfferSettings,
@@ -83,7 +84,10 @@ export function* snapshotSteps(
     const meter = metrics.route(route.key, pricesOf(route));
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
-    if (action.kind === "free") return () => ({ kind: "free", meter, engine });
+    if (action.kind === "free") {
+      const shadow = shadowPriceOf(route);
+      return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
+    }
     const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });

@@ -15,6 +15,7 @@ import { addBackup } from "./commands/backup.ts";
 import { addBooks } from "./commands/books.ts";
 import { addCheck } from "./commands/check.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addForecast } from "./commands/forecast.ts";
 import { addInit } from "./commands/init.ts";
 import { addListing } from "./commands/listing.ts";
 import { addKeygen } from "./commands/keygen.ts";
@@ -79,6 +80,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addListing(program, (result) => (code = result));
   addBackup(program, (result) => (code = result));
   addBooks(program, (result) => (code = result));
+  addForecast(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));

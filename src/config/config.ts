@@ -22,7 +22,7 @@ export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
-export { changesBetween, priceOf, type ConfigChange } from "./differences.ts";
+export { changesBetween, priceOf, shadowPriceOf, type ConfigChange } from "./differences.ts";
 export type { Config } from "./document.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";

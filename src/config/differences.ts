@@ -8,7 +8,7 @@ import type { PayerList } from "../x402/payer-list.ts";
 import type { Config } from "./document.ts";
 import { Secret } from "./facilitator/secret.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
-import type { RouteSettings } from "./routes/routes.ts";
+import type { PricedAction, RouteSettings } from "./routes/routes.ts";
 
 /** Null: it is not there. A secret is shown as such on both sides. */
 export interface ConfigChange {
@@ -56,7 +56,15 @@ export function* changesBetween(before: Config, after: Config): Generator<Config
 
 /** What one payment for a route costs; null where it is not priced. */
 export function priceOf({ action }: Pick<RouteSettings, "action">): string | null {
-  if (action.kind !== "priced") return null;
+  return action.kind === "priced" ? askedFor(action) : null;
+}
+
+/** What it would cost, were it not for its mode; null: nothing either. */
+export function shadowPriceOf({ action }: Pick<RouteSettings, "action">): string | null {
+  return action.kind === "free" && action.shadow !== undefined ? askedFor(action.shadow) : null;
+}
+
+function askedFor(action: PricedAction): string {
   const prices = action.offers.map(({ dollars, amountAtomic, asset: { decimals, symbol } }) => {
     return dollars ?? `${formatAmount(amountAtomic, decimals)} ${symbol}`;
   });
@@ -169,7 +177,11 @@ function termsOf(route: RouteSettings): Leaves {
   const written = ([key, value]: readonly [string, unknown]) => {
     return [key, leafOf(typeof value === "string" ? value : JSON.stringify(value))] as const;
   };
-  if (action.kind !== "priced") return new Map(Object.entries(action).map(written));
+  if (action.kind !== "priced") {
+    const shadow = shadowPriceOf(route);
+    const told = Object.entries(shadow === null ? action : { ...action, shadow });
+    return new Map(told.map(written));
+  }
   const { offers, ...terms } = action;
   const told = (exactly: (offer: OfferSettings) => string, shown: string) => {
     return { value: distinct(offers.map(exactly)), shown };
@@ -187,7 +199,8 @@ function termsOf(route: RouteSettings): Leaves {
 }
 
 function briefly(route: RouteSettings): string {
-  return priceOf(route) ?? route.action.kind;
+  const shadow = shadowPriceOf(route);
+  return priceOf(route) ?? (shadow === null ? route.action.kind : `free (shadow of ${shadow})`);
 }
 
 function offersOf({ action }: RouteSettings): readonly OfferSettings[] {

@@ -38,7 +38,7 @@ import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
 import { contact } from "./routes/contact.ts";
 import { discovery, type DiscoverySettings } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
-import { routes, type RouteSettings } from "./routes/routes.ts";
+import { MODES, routes, type RouteSettings } from "./routes/routes.ts";
 import { store, type Keeping, type Store } from "./store.ts";
 import { allowedNames } from "./upstream/upstream-headers.ts";
 import type { Upstream } from "./upstream/upstream.ts";
@@ -279,6 +279,12 @@ export const documentSchema = map({
     routes,
     "What costs what. A key is `[METHODS ]/pattern`: `:name` is one segment, `*` at the end the rest. " +
       "The most specific pattern wins, whatever the order. Values: free, deny, $0.01 or a block.",
+  ),
+  mode: optional(
+    word(MODES),
+    "`shadow` for all routes that say nothing else: what would be sold passes and is not charged, to see what it would " +
+      "have earned (`coinslot forecast`). `sell` to begin.",
+    "sell",
   ),
   unmatched: optional(
     word(["deny", "free"]),

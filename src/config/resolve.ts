@@ -28,8 +28,8 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   checkGasLimit(document, settlers, context);
   const settles = settlesWith(facilitator, settlers, context);
   const pricing = new Pricing(context, document, assets, settles);
-  const { paymentIdentifier, repeat } = document;
-  const told = { context, pricing, upstreams, paymentIdentifier, repeat };
+  const { paymentIdentifier, repeat, mode } = document;
+  const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
   const routes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page, routes, context);

@@ -14,7 +14,7 @@ import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
-import type { PricedAction } from "./routes/routes.ts";
+import type { PricedAction, RouteAction } from "./routes/routes.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
 import { reviewUpstreams } from "./upstream/upstream-review.ts";
@@ -32,9 +32,14 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   if (
     isComplete &&
     config.routes.length > 0 &&
-    !config.routes.some((each) => each.action.kind === "priced")
+    !config.routes.some(({ action }) => action.kind === "priced" || isShadow(action))
   ) {
     problems.add("warning", ["routes"], fault("nothing-priced", "no route has a price"), "key");
+  }
+  const shadows = config.routes.filter(({ action }) => isShadow(action)).length;
+  if (shadows > 0) {
+    const message = `nothing is charged for ${shadows} of ${config.routes.length} routes: mode: shadow`;
+    problems.add("note", ["routes"], fault("shadow-mode", message), "key");
   }
   const priced = config.routes.flatMap(({ key, action }) =>
     action.kind === "priced" ? [{ key, path: ["routes", key], action }] : [],
@@ -70,6 +75,10 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewDiscovery(config, context);
   const { facilitator, discovery, routes } = config;
   reviewHub(facilitator, discovery.listed && routes.length > 0, context);
+}
+
+function isShadow(action: RouteAction): boolean {
+  return action.kind === "free" && action.shadow !== undefined;
 }
 
 interface Priced {

@@ -3,6 +3,7 @@ import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { formatAmount } from "../x402/amount.ts";
+import { PAYMENT_NAMES } from "../x402/header.ts";
 import { isSameToken } from "../x402/token.ts";
 import type { PaymentRequirements, SettleResponse } from "../x402/x402.ts";
 import { readClient } from "./client/client.ts";
@@ -16,7 +17,22 @@ export function beginAccess(
   trusted: TrustedProxies,
 ): void {
   if (access === undefined) return;
-  visitor.access = { client: readClient(visitor.request, trusted).address, bytes: 0, sale: null };
+  visitor.access = {
+    client: readClient(visitor.request, trusted).address,
+    bytes: 0,
+    sale: null,
+    would: null,
+  };
+}
+
+/** Notes what would have been asked; resolves with whether it would have been paid, as far as a payment was shown. */
+export function noteShadow(
+  { access, request }: Visitor,
+  price: string,
+): Extract<PaymentOutcome, "shadow" | "shadow-paid"> {
+  if (access !== null) access.would = price;
+  const shows = Object.values(PAYMENT_NAMES).some((name) => request.headers[name] !== undefined);
+  return shows ? "shadow-paid" : "shadow";
 }
 
 /** `terms`: what it was paid with now; null: it was paid before. */

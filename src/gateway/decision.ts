@@ -36,7 +36,13 @@ const SIGN_IN_NAME = SIGN_IN_HEADER.toLowerCase();
 /** What the configuration says about a route, made ready for requests. */
 export type RoutePlan =
   | { readonly kind: "deny"; readonly meter: RouteMeter }
-  | { readonly kind: "free"; readonly meter: RouteMeter; readonly engine: Engine }
+  | {
+      readonly kind: "free";
+      readonly meter: RouteMeter;
+      readonly engine: Engine;
+      /** What it would cost, were it not for the mode of the route; undefined: nothing. */
+      readonly shadow?: string;
+    }
   | PricedPlan;
 
 /** A token as people name it. */

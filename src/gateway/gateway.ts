@@ -30,7 +30,7 @@ import type { Admission, GoodsRequest } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { beginAccess } from "./access.ts";
+import { beginAccess, noteShadow } from "./access.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import {
   corsLines,
@@ -215,6 +215,7 @@ export class Gateway {
     settings: GatewaySettings,
   ): Promise<RequestEnding> {
     const { meter } = plan;
+    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
     const client = this.#clientOf(visitor.request, settings);
     const placed = this.work.place(client.address, visitor);
     const leave = placed instanceof Promise ? await placed : placed;
@@ -223,8 +224,8 @@ export class Gateway {
     }
     try {
       const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
-      if (delivery.kind !== "unanswered") return endingOf(delivery, "free", meter);
-      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome: "free", meter };
+      if (delivery.kind !== "unanswered") return endingOf(delivery, outcome, meter);
+      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
       return unserved(visitor, delivery, own, this.#telemetry);
     } finally {
       leave();

@@ -33,6 +33,8 @@ export interface AccessEntry {
   readonly route: string;
   readonly outcome: string;
   readonly sale: AccessSale | null;
+  /** What would have been asked for it, were it not for `mode: shadow`. */
+  readonly would: string | null;
   /** Short name of the payment, as in the log. */
   readonly payment: string | null;
   readonly referrer: string | null;
@@ -58,6 +60,7 @@ export interface AccessNote {
   /** Bytes of the answer's body that were written. */
   bytes: number;
   sale: AccessSale | null;
+  would: string | null;
 }
 
 /** Characters of lines that wait to be written, at most; what comes then is left out. */
@@ -161,6 +164,7 @@ function jsonLine(entry: AccessEntry, time: string): string {
     line += `,"network":${quoted(network, MAX_WORD)},"payer":${quoted(payer, MAX_WORD)}`;
     line += `,"transaction":${quoted(transaction, MAX_WORD)}`;
   }
+  if (entry.would !== null) line += `,"would":${quoted(entry.would, MAX_WORD)}`;
   if (payment !== null) line += `,"payment":"${payment}"`;
   if (agent !== null) line += `,"agent":${quoted(agent, MAX_AGENT)}`;
   return `${line},"requestId":"${requestId}"}\n`;

@@ -32,6 +32,8 @@ const REMOVED = "(removed)";
 /** How a request ended as far as money goes: one value for each exit of the request path. */
 export const PAYMENT_OUTCOMES = [
   "free",
+  "shadow",
+  "shadow-paid",
   "denied",
   "rejected",
   "challenged",

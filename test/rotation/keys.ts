@@ -310,6 +310,8 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ]),
   only("payers.deny", ["payers", "deny"], "denied.txt"),
   only("metrics.routeHistograms", ["metrics", "routeHistograms"], false),
+  only("mode", ["mode"], "sell"),
+  only("routes.NAME.mode", ["routes", "GET /free"], { price: "$0.01", mode: "shadow" }),
   named("unmatched", () => [[["unmatched"], "free"]]),
   only("support", ["support"], "help@example.com"),
   only("discovery.contact", ["discovery", "contact"], "help@example.com"),

@@ -56,6 +56,7 @@ export const PROBLEM_CODES = {
   // Routes and prices.
   "nothing-to-do": "The file asks for nothing.",
   "nothing-priced": "No route has a price.",
+  "shadow-mode": "Routes pass without a payment, to see what they would earn.",
   "no-public-url": "Nothing says under which address buyers reach the gateway.",
   "no-unmatched": "Nothing says what happens to requests that no route matches.",
   "bad-route": "The key of a route is not of the form [METHODS ]/pattern.",

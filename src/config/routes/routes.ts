@@ -37,8 +37,14 @@ export interface RouteSettings extends RouteKey {
 
 export type RouteAction =
   | { readonly kind: "deny" }
-  | { readonly kind: "free"; readonly upstream: string }
+  /** `shadow`: what it would be sold for, were it not for `mode: shadow`. */
+  | { readonly kind: "free"; readonly upstream: string; readonly shadow?: PricedAction }
   | PricedAction;
+
+/** `shadow`: nothing is charged, and told what would have been. */
+export const MODES = ["sell", "shadow"] as const;
+
+export type Mode = (typeof MODES)[number];
 
 export interface PricedAction {
   readonly kind: "priced";
@@ -110,6 +116,11 @@ const input = map({
 });
 
 const priceBlock = map({
+  mode: optional(
+    word(MODES),
+    "`shadow`: every request passes and nothing is charged; the access log, the metrics and `coinslot forecast` tell what " +
+      "would have been asked. Default: the global `mode`.",
+  ),
   price: optional(
     price,
     "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
@@ -227,6 +238,7 @@ interface Parts {
   /** Where a route says nothing of them. */
   readonly paymentIdentifier: IdentifierUse;
   readonly repeat: RepeatSettings;
+  readonly mode: Mode;
 }
 
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
@@ -259,7 +271,12 @@ function resolveAction(
   const upstream = upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
-  return priced(UNSAID, upstream, pricing.offers(path, wanted), parts);
+  return inMode(parts.mode, priced(UNSAID, upstream, pricing.offers(path, wanted), parts));
+}
+
+function inMode(mode: Mode, action: PricedAction): RouteAction {
+  const { upstream } = action;
+  return mode === "sell" ? action : { kind: "free", upstream, shadow: action };
 }
 
 function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction | undefined {
@@ -289,7 +306,7 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
-  return priced(block, upstream, offers, parts);
+  return inMode(block.mode ?? parts.mode, priced(block, upstream, offers, parts));
 }
 
 /** What a block says that says nothing. */

@@ -116,6 +116,12 @@ export const RUNS: readonly Run[] = [
   { like: /^coinslot payments FILE --used-elsewhere$/, how: "here" },
   { like: /^coinslot recover(?: FILE)?$/, how: "here" },
   {
+    like: /^coinslot forecast(?: FILE LOG…)?$/,
+    how: "test",
+    test: "test/integration/shadow.test.ts",
+    words: '"forecast"',
+  },
+  {
     like: /^coinslot backup FILE (?:TO|copy\.db)$/,
     how: "test",
     test: "test/integration/cli/backup.test.ts",

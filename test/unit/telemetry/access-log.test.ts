@@ -35,6 +35,7 @@ const SOLD: AccessEntry = {
   route: "GET /weather",
   outcome: "paid",
   sale: SALE,
+  would: null,
   payment: "0123456789abcdef",
   referrer: "https://search.example/?q=weather",
   agent: "curl/8.7",
