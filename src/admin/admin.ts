@@ -52,6 +52,8 @@ interface ReloadWish {
 /** What came of a reload: the problems are those of the file, and what speaks against it now. */
 export interface ReloadVerdict {
   readonly reloaded: boolean;
+  /** Some of what serves goes by the configuration before. */
+  readonly inPart?: true;
   /** Only of one that was to change nothing. */
   readonly wouldReload?: boolean;
   readonly problems: readonly object[];
@@ -167,7 +169,8 @@ async function reload(
   });
   const isGood = verdict.wouldReload ?? verdict.reloaded;
   response.setHeader("Content-Type", "application/json");
-  send(response, isGood ? 200 : 422, `${JSON.stringify(verdict)}\n`);
+  const status = verdict.inPart === true ? 500 : 200;
+  send(response, isGood ? status : 422, `${JSON.stringify(verdict)}\n`);
 }
 
 function send(response: ServerResponse, status: number, body: string | Buffer): void {

@@ -17,21 +17,23 @@ export function archiveLine(payment: PaymentDetail, tokens: Tokens): string {
 /** A folder with a file for each month in which payments were swept (UTC): `payments-2026-08.jsonl`. */
 export class Archive {
   readonly #folder: string;
-  readonly #tokens: Tokens;
+  readonly #inForce: () => Config;
   readonly #time: Time;
 
-  constructor(folder: string, config: Config, time: Time) {
+  /** @param inForce says which tokens have which names when something is added */
+  constructor(folder: string, inForce: () => Config, time: Time) {
     this.#folder = folder;
-    this.#tokens = new Tokens(config);
+    this.#inForce = inForce;
     this.#time = time;
   }
 
   /** Resolves when they are there for good. Rejects with what the system says. */
   readonly add = async (payments: readonly PaymentDetail[]): Promise<void> => {
     const month = new Date(this.#time.now()).toISOString().slice(0, 7);
+    const tokens = new Tokens(this.#inForce());
     const file = await LineFile.open(join(this.#folder, `payments-${month}.jsonl`));
     try {
-      await file.append(payments.map((payment) => archiveLine(payment, this.#tokens)));
+      await file.append(payments.map((payment) => archiveLine(payment, tokens)));
     } finally {
       await file.close();
     }

@@ -25,7 +25,7 @@ export interface Read {
 
 export async function findGivenAway(before: Read, after: Read): Promise<readonly Problem[]> {
   const { config } = after;
-  const cut = endsInTheMiddle(before.text, after.text);
+  const cut = cutOf(before.text, after.text);
   const found = await inTurns(unpricedSteps(before.config, config));
   const named = found.slice(0, MAX_NAMED).map(({ route, method }) => {
     const now = config.routes.find(({ key }) => key === route.key);
@@ -36,7 +36,7 @@ export async function findGivenAway(before: Read, after: Read): Promise<readonly
   });
   const more = found.length - named.length;
   return [
-    ...(cut ? [about(config, { code: "cut-file", message: CUT, suggestion: MEANT })] : []),
+    ...(cut === undefined ? [] : [about(config, { code: "cut-file", ...cut })]),
     ...named,
     ...(more > 0
       ? [about(config, { code: "unpriced-route", message: `and ${more} more`, suggestion: MEANT })]
@@ -44,21 +44,28 @@ export async function findGivenAway(before: Read, after: Read): Promise<readonly
   ];
 }
 
-const CUT =
-  "the file seems to end in the middle: nothing is left of what stood behind its last line";
+const LINES_GONE = {
+  message:
+    "the file seems to end in the middle: nothing is left of what stood behind its last line",
+  suggestion: MEANT,
+};
+const NO_LINE_BREAK = {
+  message: "the file may end in the middle of a line: it has no line break at its end any more",
+  suggestion: `end its last line; ${MEANT}`,
+};
 
 /**
  * Whether the file is the one that runs, or another one, up to a place: its last line was not the last, and nothing of
  * what came behind that is left; or it stops within a line.
  */
-export function endsInTheMiddle(before: string, after: string): boolean {
-  if (before.trimEnd() === after.trimEnd() || before.trim() === "") return false;
-  if (before.endsWith("\n") && !after.endsWith("\n")) return true;
+export function cutOf(before: string, after: string): typeof LINES_GONE | undefined {
+  if (before.trimEnd() === after.trimEnd() || before.trim() === "") return undefined;
+  if (before.endsWith("\n") && !after.endsWith("\n")) return NO_LINE_BREAK;
   const [old, now] = [linesOf(before), linesOf(after)];
   const last = old.lastIndexOf(now.at(-1) ?? "");
-  if (last < 0 || last === old.length - 1) return false;
+  if (last < 0 || last === old.length - 1) return undefined;
   const left = new Set(now);
-  return old.slice(last + 1).every((line) => !left.has(line));
+  return old.slice(last + 1).some((line) => left.has(line)) ? undefined : LINES_GONE;
 }
 
 /** Those that say something. */

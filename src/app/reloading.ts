@@ -31,6 +31,8 @@ export interface ReloadWish {
 export interface Reloaded {
   /** False: nothing has changed. */
   readonly reloaded: boolean;
+  /** Only where it was taken up and something then failed: some of what serves goes by the one before. */
+  readonly inPart?: true;
   /** Only after a dry run: whether the file would be taken up. */
   readonly wouldReload?: boolean;
   /** Of the file; errors among them say why it is refused. */
@@ -47,7 +49,7 @@ export interface Reloaded {
 export interface Prepared {
   /** What speaks against it while this runs; empty: it can be put in. */
   readonly problems: readonly Problem[];
-  /** Puts it in; of that and {@link drop} one is called, once. */
+  /** Puts it in; of that and {@link drop} one is called, once. Rejects where only a part of it is in. */
   commit(): Promise<void>;
   drop(): Promise<void>;
 }
@@ -59,7 +61,7 @@ export interface ReloadingOptions {
   readonly running: { readonly text: string; readonly config: Config };
   readonly prepare: (config: Config) => Promise<Prepared>;
   readonly logger: Logger;
-  /** Hears of the end of each reload that was no dry run: whether the file is in use now, and its hash. */
+  /** Hears of the end of each reload that was no dry run: whether the whole file is in use now, and its hash. */
   readonly onEnd: (isInUse: boolean, hash: string) => void;
 }
 
@@ -90,9 +92,9 @@ export class Reloading {
       result = await this.#judge(cause, wish);
     } catch (err) {
       logger.error({ cause, err }, "the configuration could not be reloaded");
-      result = { ...NOTHING, reloaded: false, problems: [failure(err)] };
+      result = { ...NOTHING, reloaded: false, problems: [failure(messageOf(err))] };
     }
-    if (wish.isDry !== true) onEnd(result.reloaded, result.hash);
+    if (wish.isDry !== true) onEnd(result.reloaded && result.inPart !== true, result.hash);
     return result;
   }
 
@@ -123,8 +125,15 @@ export class Reloading {
     if (against.length > 0) return refuse(against, told);
     const result = { problems: loaded.problems, ...told, hash };
     if (isDry === true) return { reloaded: false, wouldReload: true, ...result };
-    await prepared.commit();
     this.#running = { text, config };
+    try {
+      await prepared.commit();
+    } catch (err) {
+      logger.error({ cause, hash, err }, "only a part of the new configuration is in force");
+      const reason = `only a part of it is in force: ${messageOf(err)}`;
+      const problem = { ...failure(reason), suggestion: "reload it once more, or restart" };
+      return { reloaded: true, inPart: true, ...result, problems: [...loaded.problems, problem] };
+    }
     const { changes, moreChanges } = told;
     logger.info({ cause, hash, changes, moreChanges }, "the configuration was reloaded");
     return { reloaded: true, ...result };
@@ -147,8 +156,7 @@ function* describe(before: Config, after: Config): Steps<Told> {
 const NO_CHANGES: Told = { changes: [], moreChanges: 0 };
 const NOTHING = { ...NO_CHANGES, hash: "" };
 
-function failure(cause: unknown): Problem {
-  const reason = messageOf(cause);
+function failure(message: string): Problem {
   const place = { file: "", line: 0, column: 0, length: 1, path: [] };
-  return { severity: "error", code: "not-reloaded", message: reason, ...place };
+  return { severity: "error", code: "not-reloaded", message, ...place };
 }

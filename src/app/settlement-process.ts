@@ -3,6 +3,7 @@
  * listener. There is one in every deployment of one process or of several workers: the ledger's file, the
  * account nonces and the keys are in this process and in no other.
  */
+import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { Callers, type CallerToken } from "../facilitator/callers.ts";
@@ -83,6 +84,8 @@ export async function openSettlementProcess(
   const { config, telemetry, time, closing } = parts;
   const ground = { ledger, telemetry, time };
   const { metrics, logger } = telemetry;
+  let inForce = config;
+  let trusted = new TrustedProxies(config.trustedProxies);
   const rules = saleRules(config);
   const guard = new SaleGuard({ ledger, rules, meter: metrics.sales, logger, time });
   closing.defer(() => guard.stop());
@@ -90,7 +93,7 @@ export async function openSettlementProcess(
   metrics.sales.observeStops(() => guard.stops);
   const facilitation = await openFacilitation(config, { ...ground, stopped: guard }, closing);
   startRecoveries(facilitation, ground, closing);
-  const sweeper = openSweeper(parts, ledger);
+  const sweeper = openSweeper(parts, ledger, () => inForce);
   closing.defer(() => sweeper?.stop());
   const least = new LeastAmounts(config);
   const gauges = startGauges({
@@ -99,7 +102,7 @@ export async function openSettlementProcess(
       return facilitation.mechanisms;
     },
     assetsOf: (network) =>
-      config.facilitator.embedded.find((each) => each.network === network)?.assets ?? [],
+      inForce.facilitator.embedded.find((each) => each.network === network)?.assets ?? [],
     onWallet: (network, wallet) => least.note(network, wallet),
   });
   closing.defer(() => gauges.stop());
@@ -123,7 +126,8 @@ export async function openSettlementProcess(
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? otherwise]));
   });
   const callers = new Callers(tokensOf(config));
-  const served = { ledger, list, hub, least, guard, callers };
+  const clientOf = (request: IncomingMessage): string => readClient(request, trusted).address;
+  const served = { ledger, list, hub, least, guard, callers, clientOf };
   const address = await openFacilitator(parts, facilitation, served);
   const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
@@ -150,6 +154,8 @@ export async function openSettlementProcess(
       async commit() {
         await rotated.commit();
         await turn();
+        inForce = next;
+        trusted = new TrustedProxies(next.trustedProxies);
         least.know(next);
         callers.know(tokensOf(next));
         if (signing !== undefined) signers.learn(signing);
@@ -202,10 +208,14 @@ async function loadSolanaSigning({ routes }: Config): Promise<typeof isSignedBy 
 }
 
 /** Undefined where everything is kept for ever. */
-function openSweeper({ config, telemetry, time }: Parts, ledger: Ledger): Recovery | undefined {
+function openSweeper(
+  { config, telemetry, time }: Parts,
+  ledger: Ledger,
+  inForce: () => Config,
+): Recovery | undefined {
   const { keepMs, archive: folder } = config.keeping;
   if (keepMs === null) return undefined;
-  const archive = folder === null ? undefined : new Archive(folder, config, time);
+  const archive = folder === null ? undefined : new Archive(folder, inForce, time);
   const rules = { keepMs, archive: archive?.add };
   return startSweeper({ ledger, telemetry, time }, rules);
 }
@@ -241,6 +251,8 @@ interface Served {
   readonly least: LeastAmounts;
   readonly guard: SaleGuard;
   readonly callers: Callers;
+  /** The address of who asks, by the proxies that are believed now. */
+  readonly clientOf: (request: IncomingMessage) => string;
 }
 
 /** Of those who may ask our facilitator. */
@@ -255,7 +267,7 @@ function tokensOf({ facilitator }: Pick<Config, "facilitator">): readonly Caller
 function openFacilitator(
   parts: Parts,
   { embedded, mechanisms, networks, rotation, router }: Facilitation,
-  { ledger, list, hub, least, guard, callers }: Served,
+  { ledger, list, hub, least, guard, callers, clientOf }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
@@ -275,7 +287,6 @@ function openFacilitator(
     supported: (signal) => asked().supported(signal),
   };
   const facilitator = guarded(open, { guard, ledger });
-  const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,
     list,
@@ -283,7 +294,7 @@ function openFacilitator(
     callers,
     leastAmount: (paid) => least.of(paid),
     isClosed: (network) => networks.closedReason(network) !== undefined,
-    addressOf: (request) => networkOf(readClient(request, trusted).address),
+    addressOf: (request) => networkOf(clientOf(request)),
     ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,
   });

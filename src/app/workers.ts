@@ -56,7 +56,6 @@ export async function openWorkers(
   entry: WorkerEntry,
 ): Promise<Workers> {
   const { config, telemetry, time, closing } = parts;
-  const { shutdown } = config;
   for (const address of config.listen) await requireFree(address, parts);
   const count = countWorkers(config);
   const ending = new AbortController();
@@ -91,11 +90,13 @@ export async function openWorkers(
       };
       return pack(order);
     },
-    withinMs: shutdown.withinMs,
+    withinMs: () => money.sales.config.shutdown.withinMs,
     logger: telemetry.logger,
     time,
   });
-  closing.defer(() => pool.close(parts.patience.aborted ? 0 : shutdown.withinMs));
+  closing.defer(() =>
+    pool.close(parts.patience.aborted ? 0 : money.sales.config.shutdown.withinMs),
+  );
   telemetry.metrics.observeWorkers(() => pool);
   // All get them at the same time, and those that are forked later with their order.
   const renew = (): Buffer => (ticketKeys = newTicketKeys());
@@ -192,11 +193,8 @@ function newsOf({ feePayers, networks, guard, hub, quality }: SettlementProcess)
     { name: "quality", everyMs: QUALITY_MS, next: whenNew(quality, () => quality.told) },
     { name: "stops", everyMs: SAME_MS, next: whenNew(guard, () => [...guard.stops]) },
     { name: "networks", everyMs: SAME_MS, next: whenNew(networks, () => networks.told) },
+    { name: "feePayers", everyMs: SAME_MS, next: whenNew(feePayers, () => toldBy(feePayers)) },
   ];
-  if (feePayers.networks.length > 0) {
-    const next = whenNew(feePayers, () => toldBy(feePayers));
-    news.push({ name: "feePayers", everyMs: SAME_MS, next });
-  }
   if (hub !== undefined) {
     let { revision } = hub.since(0);
     const next = (): EntryChanges | undefined => {

@@ -44,13 +44,14 @@ export async function reload(file: string | undefined, options: ReloadOptions): 
   }
   if (options.json) process.stdout.write(toJson(verdict.json));
   else {
-    const { isGood, problems, json } = verdict;
+    const { isGood, inPart, problems, json } = verdict;
     // The gateway's file may be on another machine: its lines are not quoted.
     process.stderr.write(formatProblems(problems, "", { color: wantsColor(process.stderr) }));
     const { error } = Object(json);
     if (!isGood && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
     for (const line of changesOf(json)) print(line);
-    if (!isGood) print("refused: the running configuration stays as it is");
+    if (inPart) print("reloaded in part: some of what serves goes by the configuration before");
+    else if (!isGood) print("refused: the running configuration stays as it is");
     else print(options.dryRun ? "would be reloaded; nothing has changed" : "reloaded");
   }
   return verdict.isGood ? 0 : 1;
@@ -59,6 +60,8 @@ export async function reload(file: string | undefined, options: ReloadOptions): 
 interface Verdict {
   /** The file is in use now, or would be where that was asked. */
   readonly isGood: boolean;
+  /** It is in use, but not everywhere. */
+  readonly inPart: boolean;
   readonly problems: readonly Problem[];
   readonly json: unknown;
 }
@@ -101,12 +104,12 @@ async function ask(url: URL, isDry: boolean): Promise<Verdict> {
   if (body === undefined) throw new Error("the answer is too large for a verdict");
   const { status } = answer;
   const json = parseJson(body.toString("utf8"));
-  const { reloaded, wouldReload, problems } = Object(json ?? {});
+  const { reloaded, inPart, wouldReload, problems } = Object(json ?? {});
   const said: unknown = isDry ? wouldReload : reloaded;
   if (typeof said === "boolean") {
     // Neither half of the answer is believed without the other.
     const isGood = said && status >= 200 && status < 300;
-    return { isGood, problems: readProblems(problems), json };
+    return { isGood, inPart: inPart === true, problems: readProblems(problems), json };
   }
   if (isDry && reloaded === true) throw new Error("an older version: it has reloaded");
   const hint = NOT_FOUND.has(status)

@@ -32,7 +32,8 @@ export interface WorkerSlotOptions {
   readonly onGone: (process: WorkerProcess) => void;
   /** The place cannot be held. */
   readonly onHopeless: (reason: string) => void;
-  readonly withinMs: number;
+  /** How long what is in flight may take once a process is replaced, milliseconds. */
+  readonly withinMs: () => number;
   readonly logger: Logger;
   readonly time: Time;
 }
@@ -233,7 +234,7 @@ export class WorkerSlot {
     const { time, withinMs } = this.#options;
     await old.process.retire().catch(() => undefined);
     await time.sleep(RETIRE_MS, this.#closing.signal);
-    await this.#finish(old, withinMs);
+    await this.#finish(old, withinMs());
   }
 
   async #finishAll(withinMs: number): Promise<void> {

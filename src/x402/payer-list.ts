@@ -62,6 +62,11 @@ export class PayerList {
     return this.#names.size;
   }
 
+  /** How many are on it: a list of sanctions is too long to be shown, and one of customers is nobody's business. */
+  toJSON(): object {
+    return { payers: this.size };
+  }
+
   /** Adds the entries of a file; the lines that are none are told, and nothing of them is added. */
   read(text: string): readonly PayerListFault[] {
     const faults: PayerListFault[] = [];

@@ -147,7 +147,6 @@ const TOKEN = {
  * or a key of Coinbase's.
  */
 export const LEFT_OUT: readonly string[] = [
-  "discovery.openapi.from",
   "facilitator.auth.gateways.NAME.urls",
   "facilitator.embedded.allow.assets",
   "facilitator.remote[].auth.cdp.keyId",
@@ -318,6 +317,7 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ...["listed", "llms", "quality", "wellKnown"].map((key) =>
     only(`discovery.${key}`, ["discovery", key], false),
   ),
+  only("discovery.openapi.from", ["discovery", "openapi"], { from: "described.json" }),
   named("discovery.facilitator", ({ facilitator }) => [
     [["discovery", "facilitator"], facilitator],
   ]),

@@ -97,7 +97,7 @@ test("what is swept is in the archive first, a file a month, and its key and tra
   if (!config.ok) throw new Error(config.text);
   const { archive: place } = config.config.keeping;
   expect(place).toBe(join(folder, "archive"));
-  const archive = new Archive(place ?? "", config.config, time);
+  const archive = new Archive(place ?? "", () => config.config, time);
   time.nowMs += 86_400_000;
   const { payments: swept } = await ledger.sweep({
     beforeMs: time.nowMs,

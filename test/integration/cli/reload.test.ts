@@ -69,6 +69,19 @@ test("a file that is refused is explained with its places, and fails", async () 
   expect(stdout).toBe("refused: the running configuration stays as it is\n");
 });
 
+test("one that is in force in part fails, and says so", async () => {
+  const problems = [{ severity: "error", message: "only a part of it is in force: no worker" }];
+  const address = await admin((_, response) => {
+    response.writeHead(500).end(JSON.stringify({ reloaded: true, inPart: true, problems }));
+  });
+  const { code, stdout, stderr } = await runHere(["reload", "--admin", `http://${address}`]);
+  expect([code, stdout]).toEqual([
+    1,
+    "reloaded in part: some of what serves goes by the configuration before\n",
+  ]);
+  expect(stderr).toContain("error: only a part of it is in force: no worker");
+});
+
 test.each([
   ["another server", 404, "no", /answers 404, it is no coinslot that can reload/],
   ["one that says yes and means no", 500, '{"reloaded":true}', /^$/],

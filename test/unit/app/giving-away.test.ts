@@ -1,6 +1,6 @@
 /** Files that nobody means: cut ones, and ones that give away what was sold. */
 import { describe, expect, test } from "vitest";
-import { endsInTheMiddle, findGivenAway } from "../../../src/app/giving-away.ts";
+import { cutOf, findGivenAway } from "../../../src/app/giving-away.ts";
 import { configOf } from "./config-of.ts";
 
 function yaml(routes: string, unmatched = "free"): string {
@@ -87,14 +87,14 @@ describe("a file that ends in the middle", () => {
     const cuts = Array.from({ length: whole.length - 2 }, (_, length) =>
       whole.slice(0, length + 1),
     );
-    expect(cuts.filter((cut) => !endsInTheMiddle(whole, cut))).toEqual([]);
+    expect(cuts.filter((cut) => cutOf(whole, cut) === undefined)).toEqual([]);
   });
 
   test("is known where something before the cut is another one, too", () => {
     const edited = whole.replace("$0.05", "$0.07").split("\n");
     for (let count = 9; count < lines.length - 2; count += 1) {
       const cut = `${edited.slice(0, count).join("\n")}\n`;
-      expect([count, endsInTheMiddle(whole, cut)]).toEqual([count, !cut.endsWith("$0.07\n")]);
+      expect([count, cutOf(whole, cut) !== undefined]).toEqual([count, !cut.endsWith("$0.07\n")]);
     }
   });
 
@@ -109,6 +109,6 @@ describe("a file that ends in the middle", () => {
     ["a route in the middle gone", whole.replace(/.*reports.*\n/, "")],
     ["a comment behind it", `${whole}# the end\n`],
   ])("is none of these: %s", (_, text) => {
-    expect(endsInTheMiddle(whole, text)).toBe(false);
+    expect(cutOf(whole, text)).toBeUndefined();
   });
 });

@@ -25,6 +25,7 @@ test.each([
   const { list, faults } = read(text);
   expect(faults).toEqual([]);
   expect(list.size).toBe(1);
+  expect(JSON.stringify(list)).toBe('{"payers":1}');
   for (const network of ["base", "polygon"]) {
     expect(list.has(network, EVM)).toBe(true);
     expect(list.has(network, EVM.toLowerCase())).toBe(true);
