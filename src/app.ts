@@ -8,7 +8,7 @@ import { createAdminHandler, type Readiness } from "./admin/admin.ts";
 import { openAccess } from "./app/access.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
-import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
+import { createTimeline, OperatorPages } from "./app/operator-pages.ts";
 import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
 import { toldRoutes } from "./app/request-snapshot.ts";
 import { refundsLast } from "./app/resolutions.ts";
@@ -130,10 +130,11 @@ export async function start(
     onEnd: (isInUse, hash) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hash),
   });
   const reload = (wish: ReloadWish): Promise<Reloaded> => reloading.reload("POST /-/reload", wish);
-  const shown = new PaymentsPageAccess(parts, ledger, () => serving);
+  const shown = new OperatorPages(parts, ledger, () => serving);
   const { payments, hosts } = shown;
   const listing = () => wordsOfRoutes(serving?.money);
-  const reads = { telemetry, readiness, metrics, payments, listing, hosts };
+  const overview = shown.overview({ readiness, metrics, script });
+  const reads = { telemetry, readiness, metrics, overview, payments, listing, hosts };
   const level = (named: LogLevel): void => {
     setLevel(logger, named);
     serving?.pool?.tell("level", [named]);

@@ -1,5 +1,5 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `/-/config`, `POST /-/reload`,
+ * The operator's listener: `/` (the overview), `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `/-/config`, `POST /-/reload`,
  * `POST /-/log-level/NAME`. It is never on the public port. Alive means that the event loop turns; ready means that this process has something to serve, free or for a payment
  * on a network that is open.
  * Only for who reaches it by an address or by a name that it is known by, so that no page of the web can have a browser
@@ -17,6 +17,7 @@ import { HostNames } from "../http/host-names.ts";
 import type { Config } from "../config/config.ts";
 import { LOG_LEVELS, type LogLevel } from "../telemetry/logger.ts";
 import { runningConfig } from "./running-config.ts";
+import { sendPage } from "./send-page.ts";
 
 export interface Readiness {
   readonly isReady: boolean;
@@ -33,6 +34,8 @@ export interface AdminOptions {
   readonly metrics?: () => Promise<MetricsSnapshot>;
   /** Shows recent requests; default: nobody sees them. */
   readonly payments?: PaymentsListener | undefined;
+  /** What needs the operator, and what was earned, as a page; default: nobody sees it. */
+  readonly overview?: { readonly policy: string; page(): Promise<string> } | undefined;
   /** What facilitators elsewhere said of listing each route; default: nothing. */
   readonly listing?: () => readonly object[];
   /** The configuration in force. Default: nobody sees it. */
@@ -64,7 +67,7 @@ const NOT_SHOWN =
   "admin: { address: …, timeline: true }\n";
 
 const PATHS =
-  "try /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n";
+  "try /, /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n";
 
 const UNKNOWN_NAME =
   "ask by localhost or by an IP address, or by a name that the configuration has: admin: { address: …, hosts: [NAME] }\n";
@@ -78,12 +81,9 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
     if (!names.has(request.headers.host)) return send(response, 403, UNKNOWN_NAME);
-    if (path === "/-/reload" && options.reload !== undefined) {
-      return isOrder(request, response) ? reload(request, response, options.reload) : undefined;
-    }
-    const [, level] = /^\/-\/log-level\/(.*)$/.exec(path ?? "") ?? [];
-    if (level !== undefined && options.level !== undefined) {
-      return isOrder(request, response) ? setLevel(response, level, options.level) : undefined;
+    const obey = orderOf(path ?? "", options);
+    if (obey !== undefined) {
+      return isOrder(request, response) ? obey(request, response) : undefined;
     }
     if (request.method !== "GET" && request.method !== "HEAD") {
       response.setHeader("Allow", "GET, HEAD");
@@ -114,6 +114,12 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
         if (options.running === undefined) return send(response, 404, NOT_SHOWN);
         response.setHeader("Content-Type", "application/json");
         return send(response, 200, runningConfig(options.running()));
+      case "/":
+        if (options.overview === undefined) return send(response, 404, PATHS);
+        return sendPage(response, {
+          page: await options.overview.page(),
+          policy: options.overview.policy,
+        });
       case "/payments":
       case "/payments/events":
         if (options.payments === undefined) return send(response, 404, NOT_SHOWN);
@@ -128,6 +134,21 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+type Obey = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void;
+
+/** What a POST to that path has done. */
+function orderOf(
+  path: string,
+  { reload: reloads, level: set }: Pick<AdminOptions, "reload" | "level">,
+): Obey | undefined {
+  if (path === "/-/reload" && reloads !== undefined) {
+    return (request, response) => reload(request, response, reloads);
+  }
+  const [, level] = /^\/-\/log-level\/(.*)$/.exec(path) ?? [];
+  if (level === undefined || set === undefined) return undefined;
+  return (_request, response) => setLevel(response, level, set);
 }
 
 /**

@@ -3,6 +3,7 @@
  * as server-sent events. Never in a frame.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { sendPage } from "./send-page.ts";
 
 /** Browsers that are kept up to date at the same time. */
 const MAX_FOLLOWERS = 8;
@@ -91,17 +92,8 @@ export class PaymentsListener {
     }
     const shown =
       name === "" ? { found: true, page: await pages.list(asked) } : await pages.show(name);
-    const bytes = Buffer.from(shown.page);
-    response.writeHead(shown.found ? 200 : 404, {
-      "Content-Type": "text/html; charset=utf-8",
-      "Content-Length": bytes.length,
-      "Content-Security-Policy": pages.policy,
-      "X-Frame-Options": "DENY",
-      "Referrer-Policy": "no-referrer",
-      "Cross-Origin-Opener-Policy": "same-origin",
-      "Cross-Origin-Resource-Policy": "same-origin",
-    });
-    response.end(bytes);
+    const { policy } = pages;
+    sendPage(response, { status: shown.found ? 200 : 404, page: shown.page, policy });
   }
 }
 

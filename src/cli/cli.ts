@@ -73,6 +73,13 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { readConfig } = await import("../app/read-config.ts");
       code = await readConfig(file);
     });
+  program
+    .command("read-accounts <path> <from> <to>", { hidden: true })
+    .description("reads the books in a thread of a running gateway, which starts it")
+    .action(async (path: string, from: string, to: string) => {
+      const { tellAccounts } = await import("../app/ledger-accounts.ts");
+      code = await tellAccounts(path, { from, to });
+    });
   addCheck(program, version, (result) => (code = result));
   addSchema(program, (result) => (code = result));
   addRoutes(program, (result) => (code = result));

@@ -211,4 +211,42 @@ describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
     const found = await lookAt(browser, { url, look, name: "payments" });
     expect(found).toEqual({ axe: [], faults: [], overflow: 0, origins: [gateway.adminUrl] });
   });
+
+  describe("the overview", () => {
+    const overview = () => `${gateway.adminUrl}/`;
+
+    test("tells what was earned, what became of requests and what needs the operator, and follows it", async () => {
+      await buy("/reports/first");
+      const { privateKey: key } = await richBuyer(chain);
+      await purchase({ kind: "evm", key }, `${gateway.url}/reports/broken`).catch(() => undefined);
+      await using tab = await openTab(browser);
+      const { page } = tab;
+      await page.goto(overview());
+      const text = async (part: string): Promise<string> => page.locator(`#${part}`).innerText();
+      await expect.poll(() => text("needs")).toMatch(/not delivered[^]*--undelivered/);
+      expect(await text("needs")).toContain("Ready");
+      await expect.poll(() => text("money"), { timeout: 20_000 }).toContain("today");
+      const money = await text("money");
+      const [, sum = "0", sales = "0"] =
+        /([\d.]+) in thirty days, by (\d+) sales?/.exec(money) ?? [];
+      // Everything here costs the same, and today is the only day.
+      expect(Number(sum)).toBe(Number(sales) * 0.25);
+      expect(money).toContain(`${sum} today`);
+      expect(money).toMatch(/GET \/reports\/:id\s+\d+\s+[\d.]+ USDC\s+[\d.]+ USDC/);
+      expect(money).toMatch(/base-sepolia\s+\d+\s+[\d.]+ USDC\s+[\d.]+ USDC\s+[\d.]+ ETH/);
+      expect(await text("waits")).toMatch(/GET \/reports\/:id\s+\d+\s+[\d.]+ ms/);
+      const delivered = async (): Promise<number> =>
+        Number(/delivered\s+(\d+)/.exec(await text("flow"))?.[1]);
+      const before = await delivered();
+      await buy("/reports/next");
+      await expect.poll(delivered, { timeout: 20_000 }).toBe(before + 1);
+      await page.getByText("Live.").waitFor();
+      expect(tab.faults).toEqual([]);
+    });
+
+    test.each(Object.entries(LOOKS))("has nothing that axe finds, in %s", async (_, look) => {
+      const found = await lookAt(browser, { url: overview(), look, name: "overview" });
+      expect(found).toEqual({ axe: [], faults: [], overflow: 0, origins: [gateway.adminUrl] });
+    });
+  });
 });

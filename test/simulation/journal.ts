@@ -76,7 +76,7 @@ export interface Purchase {
 }
 
 /** When a payment was with us, as its buyer knows it. */
-interface PaymentsPageAccess {
+interface OperatorPages {
   readonly firstMs: number;
   readonly requests: number;
 }
@@ -101,7 +101,7 @@ export class Journal {
   /** Payments whose buyer has all of an answer, and since when. */
   readonly #had = new Map<PaymentKey, number>();
   readonly #stolen = new Set<PaymentKey>();
-  readonly #showings = new Map<PaymentKey, PaymentsPageAccess>();
+  readonly #showings = new Map<PaymentKey, OperatorPages>();
   readonly #waits: Wait[] = [];
   readonly #deletions = new Map<PaymentKey, number>();
   /** Lives that were ever taken for dead. */
@@ -190,7 +190,7 @@ export class Journal {
     return of(shown) || last === undefined ? shown : last;
   }
 
-  showing({ key }: SimulatedPayment): PaymentsPageAccess | undefined {
+  showing({ key }: SimulatedPayment): OperatorPages | undefined {
     return this.#showings.get(key);
   }
 

@@ -73,6 +73,9 @@ const DEFAULT_ROUTES = `
   /admin/*: deny
 `;
 
+/** What threads of the gateway run. */
+const MAIN = join(import.meta.dirname, "../../src/main.ts");
+
 export async function startGateway(setup: GatewaySetup): Promise<RunningGateway> {
   await using closing = new AsyncDisposableStack();
   const { chain } = setup;
@@ -96,7 +99,7 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const parsed = parse(setup);
   if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
   let next = parsed;
-  const running = await start(parsed.config, "test", { load: async () => next });
+  const running = await start(parsed.config, "test", { script: MAIN, load: async () => next });
   closing.defer(() => running.close());
   const owned = closing.move();
   const { gateway, facilitator, admin } = running.addresses;

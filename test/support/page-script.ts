@@ -9,7 +9,13 @@ import { rolldown } from "rolldown";
 const ROOT = join(import.meta.dirname, "../..");
 
 /** Each has its entry in `src/web/browser/`; what pays is written once for each version of the protocol. */
-export const PAGE_SCRIPTS = ["paywall-v1", "paywall-v2", "requests", "catalogue"] as const;
+export const PAGE_SCRIPTS = [
+  "paywall-v1",
+  "paywall-v2",
+  "requests",
+  "catalogue",
+  "overview",
+] as const;
 
 type PageScript = (typeof PAGE_SCRIPTS)[number];
 

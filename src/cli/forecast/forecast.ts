@@ -57,12 +57,11 @@ function dollarsOf({ microdollars }: ForecastLine): string | null {
 }
 
 function jsonOf({ routes, agents, ...rest }: Forecast): object {
-  const shown = (line: ForecastLine): object => ({
-    ...line,
-    microdollars: undefined,
-    dollars: dollarsOf(line),
-  });
-  return { ...rest, routes: routes.map(shown), agents: agents.map(shown) };
+  return { ...rest, routes: routes.map(inDollars), agents: agents.map(inDollars) };
+}
+
+function inDollars(line: ForecastLine): object {
+  return { ...line, microdollars: undefined, dollars: dollarsOf(line) };
 }
 
 function tell({ routes, agents, unread, unsold }: Forecast): void {

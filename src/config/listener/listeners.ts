@@ -123,7 +123,7 @@ const adminMap = map({
   address: described(address, "Where to listen: host:port."),
   timeline: optional(
     flag,
-    "Shows recent requests step by step at /payments, to whoever reaches this address. Without it: " +
+    "Shows what was earned at / and recent requests step by step at /payments, to whoever reaches this address. Without it: " +
       "only where that is this machine alone.",
   ),
   hosts: optional(

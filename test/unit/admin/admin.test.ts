@@ -148,7 +148,7 @@ describe("anything else", () => {
       expect(await ask(path)).toMatchObject({
         status: 404,
         headers: plain,
-        text: "try /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n",
+        text: "try /, /metrics, /livez, /readyz, /payments, /listing, /-/config, POST /-/reload or POST /-/log-level/debug\n",
       });
     },
   );

@@ -1,10 +1,12 @@
-/** Whether, of what, and to whom the operator's page of recent requests is shown. */
+/** Whether, of what, and to whom the operator's pages are shown. */
+import { Overview, type OverviewGround } from "../admin/overview.ts";
 import { PaymentsListener } from "../admin/payments.ts";
 import type { AdminSettings } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { Timeline } from "../telemetry/timeline.ts";
 import type { Time } from "../time/time.ts";
 import type { WorkerPool } from "../workers/worker-pool.ts";
+import { accountsOf } from "./ledger-accounts.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
 import { TimelinePages } from "../admin/payments-pages.ts";
 import { Tokens } from "../admin/payment-view.ts";
@@ -22,27 +24,34 @@ interface Served {
   readonly pool: WorkerPool | undefined;
 }
 
-export class PaymentsPageAccess {
+export class OperatorPages {
   /** Undefined where it is shown to nobody. */
   readonly payments: PaymentsListener | undefined;
   /** Names by which the operator's listener is asked. */
   readonly hosts: readonly string[];
+  readonly #parts: Parts;
+  readonly #books: Ledger["books"];
+  /** Of the configuration in force. */
+  readonly #tokens: () => Tokens;
   readonly #pages: TimelinePages | undefined;
 
   constructor(parts: Parts, { books }: Pick<Ledger, "books">, serving: () => Served | undefined) {
     const { config, telemetry, time } = parts;
     const { logger, timeline: own } = telemetry;
+    this.#parts = parts;
+    this.#books = books;
     this.hosts = config.admin?.hosts ?? [];
-    if (config.admin === null || own === undefined) return;
-    const sources = (): readonly TimelineSource[] => {
-      return [{ key: own, read: async (after) => own.read(after) }, ...workersOf(serving())];
-    };
     let known = { config, tokens: new Tokens(config) };
-    const tokens = (): Tokens => {
+    this.#tokens = (): Tokens => {
       const now = serving()?.money.sales.config ?? config;
       if (now !== known.config) known = { config: now, tokens: new Tokens(now) };
       return known.tokens;
     };
+    if (config.admin === null || own === undefined) return;
+    const sources = (): readonly TimelineSource[] => {
+      return [{ key: own, read: async (after) => own.read(after) }, ...workersOf(serving())];
+    };
+    const tokens = this.#tokens;
     const timeline = new PaymentTimeline({ sources, books, tokens, now: () => time.now() });
     const pages = new TimelinePages({
       timeline,
@@ -52,6 +61,21 @@ export class PaymentsPageAccess {
     });
     this.#pages = pages;
     this.payments = new PaymentsListener(() => (serving() === undefined ? undefined : pages));
+  }
+
+  /** Undefined where it is shown to nobody. `script`: see {@link accountsOf}. */
+  overview({
+    script,
+    ...reads
+  }: Pick<OverviewGround, "metrics" | "readiness"> & { readonly script: string }):
+    | Overview
+    | undefined {
+    if (this.payments === undefined) return undefined;
+    const { config, time } = this.#parts;
+    const books = this.#books;
+    const accounts = accountsOf(config, books, script);
+    const ground = { accounts, counts: () => books.counts(), tokens: this.#tokens };
+    return new Overview({ ...reads, ...ground, file: config.file, time });
   }
 
   /** Browsers that are kept up to date would keep the listener from closing. */

@@ -1,0 +1,259 @@
+/**
+ * The operator's overview: what the books, the metrics and the networks say, as one page. The metrics are read whenever it
+ * is shown; the books at most once a minute, and less often where that takes long.
+ */
+import type { Entry } from "../ledger/accounts.ts";
+import type { PaymentCounts } from "../ledger/books.ts";
+import { NATIVE, type Days } from "../ledger/accounts.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
+import { waitWithin, type Time } from "../time/time.ts";
+import { formatAmount } from "../x402/amount.ts";
+import { findNetwork } from "../x402/network.ts";
+import { overviewPage, OVERVIEW_POLICY } from "../web/overview-page.ts";
+import type { EarnedView, MoneyView, NeedView, OverviewView } from "../web/overview-view.ts";
+import { flowOf, gaugesOf, startOf, valueOf, waitsOf } from "./overview-metrics.ts";
+import type { Tokens } from "./payment-view.ts";
+
+/** Days that are shown, today among them. */
+const DAYS = 30;
+const DAY_MS = 86_400_000;
+/** Pause between two readings of the books, milliseconds, and how many times as long as the last one took it is at least. */
+const BOOKS_MS = 60_000;
+const PAUSES = 20;
+/** So long the first reading is waited for, milliseconds. */
+const FIRST_MS = 1_000;
+/** Routes that are told apart. */
+const MAX_ROUTES = 10;
+/** Settlements that an account should pay for: as the alert CoinslotWalletLow has it. */
+const FEW_SETTLEMENTS = 200;
+/** Units of several tokens of one symbol have different decimals: sums are made in those of the finest. */
+const DECIMALS = 18;
+
+export interface OverviewGround {
+  readonly metrics: () => Promise<MetricsSnapshot>;
+  readonly readiness: () => Promise<{
+    readonly isReady: boolean;
+    readonly said: readonly string[];
+  }>;
+  readonly counts: () => Promise<PaymentCounts>;
+  /** Reads the books without holding up this thread. */
+  readonly accounts: (days: Days) => Promise<readonly Entry[]>;
+  readonly tokens: () => Tokens;
+  /** The file of the configuration, for commands. */
+  readonly file: string;
+  readonly time: Time;
+}
+
+export class Overview {
+  readonly policy = OVERVIEW_POLICY;
+  readonly #ground: OverviewGround;
+  #money: OverviewView["money"] = "The books are being read.";
+  #reading: Promise<void> | undefined;
+  #nextMs = 0;
+
+  constructor(ground: OverviewGround) {
+    this.#ground = ground;
+  }
+
+  /** The whole page, as of now. */
+  async page(): Promise<string> {
+    const { time, metrics, readiness } = this.#ground;
+    const first = this.#nextMs === 0;
+    const reading = this.#readBooks();
+    if (first) await waitWithin(reading, time.timeout(FIRST_MS), undefined);
+    const [told, { isReady, said }] = await Promise.all([metrics(), readiness()]);
+    return overviewPage({
+      at: new Date(time.now()).toISOString(),
+      isReady,
+      said,
+      needs: await this.#needs(told),
+      money: this.#money,
+      flow: { since: startOf(told, time.now()), steps: flowOf(told) },
+      waits: waitsOf(told, MAX_ROUTES),
+    });
+  }
+
+  /** Resolves when they are read that are to be read now. Never rejects. */
+  #readBooks(): Promise<void> {
+    if (this.#reading === undefined && this.#ground.time.now() >= this.#nextMs) {
+      this.#reading = this.#read().finally(() => (this.#reading = undefined));
+    }
+    return this.#reading ?? Promise.resolve();
+  }
+
+  async #read(): Promise<void> {
+    const { time, accounts, tokens } = this.#ground;
+    const beganMs = time.now();
+    this.#nextMs = beganMs + BOOKS_MS;
+    const days = daysUntil(beganMs);
+    try {
+      const entries = await accounts({ from: days[0] ?? "", to: days.at(-1) ?? "" });
+      this.#money = moneyOf(entries, days, tokens(), beganMs);
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      this.#money = `The books cannot be read: ${reason}`;
+    }
+    this.#nextMs = Math.max(this.#nextMs, time.now() + PAUSES * (time.now() - beganMs));
+  }
+
+  async #needs(told: MetricsSnapshot): Promise<readonly NeedView[]> {
+    const { file, counts } = this.#ground;
+    const { held, undelivered, unrefunded } = await counts();
+    const payments = `coinslot payments ${shellWord(file)}`;
+    const needs: NeedView[] = [];
+    const need = (count: number, one: string, many: string, command: string): void => {
+      if (count > 0) needs.push({ text: count === 1 ? one : `${count} ${many}`, command });
+    };
+    need(
+      held,
+      "A payment came in a transaction that is not ours, and waits for you to say what becomes of it",
+      "payments came in transactions that are not ours, and wait for you to say what becomes of them",
+      `${payments} --held`,
+    );
+    need(
+      undelivered,
+      "A payment was settled and what it bought was not delivered",
+      "payments were settled and what they bought was not delivered",
+      `${payments} --undelivered`,
+    );
+    need(
+      unrefunded,
+      "A refund has failed, or is over what may be paid back on a day",
+      "refunds have failed, or are over what may be paid back on a day",
+      `${payments} --state FAILED`,
+    );
+    for (const { labels } of gaugesOf(told, "coinslot_network_closed_reason")) {
+      const text = `${labels["network"] ?? ""} is closed: ${labels["reason"] ?? ""}`;
+      needs.push({ text, command: `coinslot doctor ${shellWord(file)}` });
+    }
+    for (const { labels, value } of gaugesOf(told, "coinslot_wallet_settlements_left")) {
+      if (value >= FEW_SETTLEMENTS) continue;
+      const { network = "", address = "" } = labels;
+      const currency = findNetwork(network)?.nativeCurrency.symbol ?? "the network's currency";
+      const text = `The account ${address} pays for ${value} more settlements on ${network}: send it ${currency}`;
+      needs.push({ text, command: "" });
+    }
+    if (valueOf(told, "coinslot_config_last_reload_successful") === 0) {
+      const text = "The configuration was refused when it was last read: an older one is in use";
+      needs.push({ text, command: `coinslot check ${shellWord(file)}` });
+    }
+    return needs;
+  }
+}
+
+/** UTC, the oldest first. */
+function daysUntil(nowMs: number): readonly string[] {
+  return Array.from({ length: DAYS }, (_, index) => {
+    return new Date(nowMs - (DAYS - 1 - index) * DAY_MS).toISOString().slice(0, 10);
+  });
+}
+
+/** What was earned in one unit, whole or by one route or network: in units of {@link DECIMALS}. */
+class Sums {
+  readonly byUnit = new Map<string, bigint>();
+
+  add(unit: string, amount: bigint): void {
+    this.byUnit.set(unit, (this.byUnit.get(unit) ?? 0n) + amount);
+  }
+
+  of(unit: string): bigint {
+    return this.byUnit.get(unit) ?? 0n;
+  }
+
+  toString(): string {
+    const texts = [...this.byUnit].map(([unit, sum]) => `${formatAmount(sum, DECIMALS)} ${unit}`);
+    return texts.length === 0 ? "0" : texts.join(", ");
+  }
+}
+
+interface Row {
+  sales: number;
+  readonly today: Sums;
+  readonly all: Sums;
+  readonly gas: Sums;
+}
+
+export function moneyOf(
+  entries: readonly Entry[],
+  days: readonly string[],
+  tokens: Tokens,
+  nowMs: number,
+): MoneyView {
+  const today = days.at(-1) ?? "";
+  const byDay = new Map(days.map((day) => [day, new Sums()]));
+  const sales = new Map<string, number>();
+  const refunded = new Sums();
+  const routes = new Map<string, Row>();
+  const networks = new Map<string, Row>();
+  for (const entry of entries) {
+    const { unit, amount } = unitsOf(entry, tokens);
+    const network = rowOf(networks, entry.network);
+    if (entry.kind === "gas" || entry.kind === "refund gas") network.gas.add(unit, amount);
+    if (entry.kind === "refund" || entry.kind === "refund transfer") refunded.add(unit, amount);
+    if (entry.kind !== "sale") continue;
+    sales.set(unit, (sales.get(unit) ?? 0) + entry.count);
+    byDay.get(entry.day)?.add(unit, amount);
+    for (const row of [network, rowOf(routes, entry.route)]) {
+      row.sales += entry.count;
+      row.all.add(unit, amount);
+      if (entry.day === today) row.today.add(unit, amount);
+    }
+  }
+  const bySales = [...routes].toSorted(([, left], [, right]) => right.sales - left.sales);
+  return {
+    at: new Date(nowMs).toISOString(),
+    units: [...sales].map(([symbol, count]) => {
+      const amounts = [...byDay].map(([day, sums]) => [day, sums.of(symbol)] as const);
+      const best = amounts.reduce((most, [, amount]) => (amount > most ? amount : most), 1n);
+      return {
+        symbol,
+        today: formatAmount(byDay.get(today)?.of(symbol) ?? 0n, DECIMALS),
+        all: formatAmount(
+          amounts.reduce((sum, [, amount]) => sum + amount, 0n),
+          DECIMALS,
+        ),
+        refunded: formatAmount(refunded.of(symbol), DECIMALS),
+        sales: count,
+        days: amounts.map(([day, amount]) => {
+          const permille = (amount * 1_000n) / best;
+          const share = Number(permille) / 1_000;
+          return { day, amount: formatAmount(amount, DECIMALS), share };
+        }),
+      };
+    }),
+    routes: {
+      shown: bySales.slice(0, MAX_ROUTES).map(earnedOf),
+      more: Math.max(0, bySales.length - MAX_ROUTES),
+    },
+    networks: [...networks].map(earnedOf),
+  };
+}
+
+function rowOf(rows: Map<string, Row>, name: string): Row {
+  const row = rows.get(name) ?? { sales: 0, today: new Sums(), all: new Sums(), gas: new Sums() };
+  rows.set(name, row);
+  return row;
+}
+
+function earnedOf([name, { sales, today, all, gas }]: readonly [string, Row]): EarnedView {
+  const burnt = gas.byUnit.size === 0 ? "" : String(gas);
+  return { name, sales, today: String(today), all: String(all), gas: burnt };
+}
+
+/** A token that nobody knows counts in its smallest unit, under its address. */
+function unitsOf(
+  { network, asset, amount }: Entry,
+  tokens: Tokens,
+): { readonly unit: string; readonly amount: bigint } {
+  const known =
+    asset === NATIVE ? findNetwork(network)?.nativeCurrency : tokens.find(network, asset);
+  if (known === undefined || known.decimals > DECIMALS) {
+    return { unit: asset, amount: amount * 10n ** BigInt(DECIMALS) };
+  }
+  return { unit: known.symbol, amount: amount * 10n ** BigInt(DECIMALS - known.decimals) };
+}
+
+/** A path as one word of a command line. */
+function shellWord(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
