@@ -1,4 +1,4 @@
-/** The bench of a ledger's age, in small: that it runs, and that an old ledger is asked what a young one is. */
+/** What is told of a ledger's age, in small: that it runs, and that an old ledger is asked what a young one is. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -15,3 +15,16 @@ test("an old ledger is compared with a young one", { timeout: 120_000 }, async (
   }
   expect(stdout).toMatch(/CPU of a step of a sweep .*: \d/);
 });
+
+const YEAR = join(import.meta.dirname, "../../year/year.ts");
+
+test(
+  "a month in a box: every sale is in the books, and each day has its reloads",
+  { timeout: 120_000 },
+  async () => {
+    const words = ["--expose-gc", YEAR, "--sales", "150", "--days", "31", "--keep", "5"];
+    const { stdout } = await promisify(execFile)(process.execPath, words);
+    expect(stdout).toContain("155 sales in the books, 62 reloads of which 0 were refused");
+    expect(stdout).not.toContain("MISSED");
+  },
+);
