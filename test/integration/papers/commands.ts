@@ -268,6 +268,12 @@ export const RUNS: readonly Run[] = [
     test: "test/integration/ledger/growth.test.ts",
     words: "bench/growth.ts",
   },
+  {
+    like: /^npm run prove:year -- --sales 20000 --days 90 --keep 15$/,
+    how: "test",
+    test: "test/integration/ledger/growth.test.ts",
+    words: "year/year.ts",
+  },
   bench("payment-required", '"payment-required"'),
   bench("free-route", '"free-route"'),
   bench("proxy -- paid", '"paid"'),
