@@ -76,7 +76,7 @@ describe("what a paper shows", () => {
       const [, name = ""] = /^npm run (?:-s )?(\S+)/.exec(command) ?? [];
       const script = Object(packageJson.scripts)[name];
       expect(script).toEqual(expect.any(String));
-      const file = /node (test\/\S+\.ts)/.exec(script)?.[1];
+      const file = /node (?:--expose-gc )?(test\/\S+\.ts)/.exec(script)?.[1];
       const [run] = runsOf(command);
       if (run?.how === "short") {
         const imported = file === undefined ? "" : read(file);
