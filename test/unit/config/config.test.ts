@@ -23,7 +23,8 @@ describe("a configuration", () => {
 
     expect(config).toMatchObject({
       file: "/etc/coinslot/gateway.yaml",
-      listen: [{ host: null, port: 8402, tls: null }],
+      listen: [{ host: null, port: 8402, tls: null, redirect: false }],
+      acme: null,
       publicUrl: "http://localhost:8402",
       limits: {
         headerBytes: 32_768,
@@ -173,7 +174,7 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     ["[{ address: localhost:80 }]", { host: "localhost", port: 80 }],
   ])("listens on %s", (written, address) => {
     expect(parse(`${GATEWAY}${ROUTES}listen: ${written}`).listen).toEqual([
-      { ...address, tls: null },
+      { ...address, tls: null, redirect: false },
     ]);
   });
 
