@@ -9,16 +9,16 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { messageOf } from "../x402/result.ts";
 import { AuthorityFault, openAuthority, type Authority } from "./authority.ts";
-import { forget, keep, readKept, type Kept } from "./kept.ts";
+import { forget, keep, Kept, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
 import { pauseMs, renewalMs } from "./schedule.ts";
 import { NO_CERTIFICATES, type ToldCertificates, type ToldChallenge } from "./told.ts";
 
-/** Pause between two looks at what is due, milliseconds. */
-const LOOK_EVERY_MS = 5_000;
 /** The right to ask ends so long after it was taken, if its holder is gone, milliseconds; it is taken anew meanwhile. */
-const LEASE_MS = 30_000;
+const LEASE_MS = 15_000;
 const RENEW_LEASE_MS = LEASE_MS / 3;
+/** Pause before the right is asked for again that another process has, milliseconds. */
+const ELSEWHERE_MS = 5_000;
 
 /** It would be asked for again at once, and again. */
 const OLD = "the certificate that it gave is old already; see to the clock of this machine";
@@ -60,6 +60,7 @@ export class Certificates {
   #read = "";
   #onTold: (told: ToldCertificates) => void = () => undefined;
   #told = NO_CERTIFICATES;
+  #kept = new Kept([]);
   #isSilent = false;
 
   constructor(options: CertificateOptions) {
@@ -91,7 +92,7 @@ export class Certificates {
     await this.#look();
     this.#working = Promise.all([
       this.#repeat(READ_EVERY_MS, () => this.#look()),
-      this.#repeat(LOOK_EVERY_MS, () => this.#getDue()),
+      this.#repeat(READ_EVERY_MS, () => this.#getDue()),
     ]);
   }
 
@@ -124,7 +125,7 @@ export class Certificates {
     const { domains } = settings();
     const read = `${await store.revision()} ${domains.join(" ")}`;
     if (read === this.#read) return;
-    const kept = await readKept(store);
+    const kept = (this.#kept = await readKept(store));
     const certificates = domains.flatMap((domain) => kept.get("certificate", domain) ?? []);
     this.#told = {
       certificates: certificates.map(({ domain, cert, key }) => ({ domain, cert, key })),
@@ -137,9 +138,11 @@ export class Certificates {
 
   async #getDue(): Promise<void> {
     const { settings, store, time } = this.#options;
-    const due = this.#dueOf(await readKept(store), settings());
+    const due = this.#dueOf(this.#kept, settings());
     if (due.length === 0) return;
-    if (!(await store.lease(this.#holder, time.now() + LEASE_MS))) return;
+    if (!(await store.lease(this.#holder, time.now() + LEASE_MS))) {
+      return time.sleep(ELSEWHERE_MS, this.#stopping.signal);
+    }
     const over = new AbortController();
     const signal = AbortSignal.any([this.#stopping.signal, over.signal]);
     const holding = this.#hold(over);

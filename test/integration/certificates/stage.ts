@@ -32,11 +32,13 @@ export interface StageOptions {
   readonly store?: string;
   /** Default: {@link SHOP}. */
   readonly domains?: readonly string[];
+  /** Default: one process. */
+  readonly workers?: number;
 }
 
 /** The file of a gateway that sells nothing but has everything that certificates need. */
 export function configOf(
-  { authority, ports, challenge, domains = [SHOP] }: StageOptions,
+  { authority, ports, challenge, domains = [SHOP], workers = 1 }: StageOptions,
   { store, origin }: { readonly store: string; readonly origin: string },
 ): string {
   return `
@@ -54,6 +56,7 @@ listen:
 publicUrl: https://${SHOP}
 hosts: [${OTHER}]
 admin: 127.0.0.1:0
+workers: ${workers}
 upstream: ${origin}
 routes: { GET /free: free }
 unmatched: deny
