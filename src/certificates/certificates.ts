@@ -87,8 +87,6 @@ export class Certificates {
 
   /** Resolves when what is kept has been read once. */
   async start(): Promise<void> {
-    const { settings, meter } = this.#options;
-    for (const domain of settings().domains) meter.awaited(domain);
     await this.#look();
     this.#working = Promise.all([
       this.#repeat(READ_EVERY_MS, () => this.#look()),
@@ -132,7 +130,10 @@ export class Certificates {
       challenges: kept.all("challenge"),
     };
     this.#read = read;
-    for (const domain of domains) meter.certificate(domain, endOf(kept, domain));
+    for (const domain of domains) {
+      meter.awaited(domain);
+      meter.certificate(domain, endOf(kept, domain));
+    }
     this.#onTold(this.#told);
   }
 

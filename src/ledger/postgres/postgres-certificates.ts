@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
 import type { KeptCertificates, KeptText } from "../certificates.ts";
 import type { Session, Statement } from "./postgres-database.ts";
+import { openBeside } from "./postgres-schema.ts";
 
 const REVISION: Statement = {
   name: "certificates_revision",
@@ -31,6 +32,21 @@ const LEASE: Statement = {
          RETURNING id AS "id"`,
 };
 
+/** What is kept in a ledger beside running gateways. Rejects with `LedgerUnavailable` where it cannot be read. */
+export async function readPostgresCertificates(url: string): Promise<readonly KeptText[]> {
+  const database = await openBeside(url);
+  try {
+    return await listIn(database);
+  } finally {
+    await database.close();
+  }
+}
+
+async function listIn(session: Session): Promise<readonly KeptText[]> {
+  const rows = await session.query(LIST, []);
+  return rows.map(({ name, text }) => ({ name: String(name), text: String(text) }));
+}
+
 export class PostgresCertificates implements KeptCertificates {
   readonly #database: Session;
   readonly #time: Pick<Time, "now">;
@@ -45,9 +61,8 @@ export class PostgresCertificates implements KeptCertificates {
     return String(row?.["revision"]);
   }
 
-  async list(): Promise<readonly KeptText[]> {
-    const rows = await this.#database.query(LIST, []);
-    return rows.map(({ name, text }) => ({ name: String(name), text: String(text) }));
+  list(): Promise<readonly KeptText[]> {
+    return listIn(this.#database);
   }
 
   async put({ name, text }: KeptText): Promise<void> {

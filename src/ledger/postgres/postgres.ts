@@ -60,6 +60,7 @@ import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
+export { readPostgresCertificates } from "./postgres-certificates.ts";
 export { openPostgresPauses } from "./postgres-budgets.ts";
 
 export interface PostgresLedgerOptions {

@@ -2,8 +2,24 @@
 import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
 import type { KeptCertificates, KeptText } from "../certificates.ts";
+import { openForReading } from "./sqlite-books.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+
+/** What is kept in a ledger that another process may have open. Throws `LedgerUnavailable` where it cannot be read. */
+export function readSqliteCertificates(path: string): readonly KeptText[] {
+  const database = openForReading(path);
+  try {
+    return listOf(database);
+  } finally {
+    database.close();
+  }
+}
+
+function listOf(database: SqliteDatabase): readonly KeptText[] {
+  const rows = database.all("SELECT name, text FROM certificates ORDER BY name", {});
+  return rows.map(({ name, text }) => ({ name: String(name), text: String(text) }));
+}
 
 export class SqliteCertificates implements KeptCertificates {
   readonly #database: SqliteDatabase;
@@ -22,8 +38,7 @@ export class SqliteCertificates implements KeptCertificates {
   }
 
   async list(): Promise<readonly KeptText[]> {
-    const rows = this.#database.all("SELECT name, text FROM certificates ORDER BY name", {});
-    return rows.map(({ name, text }) => ({ name: String(name), text: String(text) }));
+    return listOf(this.#database);
   }
 
   put({ name, text }: KeptText): Promise<void> {
