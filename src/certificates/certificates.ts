@@ -9,7 +9,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { messageOf } from "../x402/result.ts";
 import { AuthorityFault, openAuthority, type Authority } from "./authority.ts";
-import { forget, keep, Kept, readKept } from "./kept.ts";
+import { forget, keep, KeptTexts, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
 import { pauseMs, renewalMs } from "./schedule.ts";
 import { NO_CERTIFICATES, type ToldCertificates, type ToldChallenge } from "./told.ts";
@@ -31,7 +31,7 @@ export interface CertificateSettings {
   readonly challenges: readonly ToldChallenge["kind"][];
 }
 
-export interface CertificateOptions {
+export interface CertificatesOptions {
   /** As they are when they are asked for. */
   readonly settings: () => CertificateSettings;
   readonly store: KeptCertificates;
@@ -53,17 +53,17 @@ export interface CertificateMeter {
 }
 
 export class Certificates {
-  readonly #options: CertificateOptions;
+  readonly #options: CertificatesOptions;
   readonly #holder = randomUUID();
   readonly #stopping = new AbortController();
   #working: Promise<unknown> = Promise.resolve();
   #read = "";
   #onTold: (told: ToldCertificates) => void = () => undefined;
   #told = NO_CERTIFICATES;
-  #kept = new Kept([]);
+  #kept = new KeptTexts([]);
   #isSilent = false;
 
-  constructor(options: CertificateOptions) {
+  constructor(options: CertificatesOptions) {
     this.#options = options;
   }
 
@@ -88,6 +88,9 @@ export class Certificates {
   /** Resolves when what is kept has been read once. */
   async start(): Promise<void> {
     await this.#look();
+    const { missing } = this;
+    const said = "no certificate yet: handshakes are refused until an authority has given one";
+    if (missing.length > 0) this.#options.logger.warn({ missing }, said);
     this.#working = Promise.all([
       this.#repeat(READ_EVERY_MS, () => this.#look()),
       this.#repeat(READ_EVERY_MS, () => this.#getDue()),
@@ -171,7 +174,7 @@ export class Certificates {
   }
 
   /** Names whose certificate is missing, old or of another authority, and that may be asked for now. */
-  #dueOf(kept: Kept, { domains, directory }: CertificateSettings): readonly string[] {
+  #dueOf(kept: KeptTexts, { domains, directory }: CertificateSettings): readonly string[] {
     const nowMs = this.#options.time.now();
     return domains.filter((domain) => {
       const failure = kept.get("failure", domain);
@@ -240,7 +243,7 @@ export class Certificates {
   }
 
   async #open(
-    kept: Kept,
+    kept: KeptTexts,
     { directory, ca }: CertificateSettings,
     signal: AbortSignal,
   ): Promise<Authority> {
@@ -256,7 +259,7 @@ export class Certificates {
 }
 
 /** 0: there is none. */
-function endOf(kept: Kept, domain: string): number {
+function endOf(kept: KeptTexts, domain: string): number {
   const there = kept.get("certificate", domain);
   return there === undefined ? 0 : new X509Certificate(there.cert).validToDate.getTime();
 }

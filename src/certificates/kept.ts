@@ -34,7 +34,7 @@ export interface KeptFailure {
 }
 
 /** A row that cannot be read is none: it is asked for anew. */
-export class Kept {
+export class KeptTexts {
   readonly #rows: ReadonlyMap<string, string>;
 
   constructor(rows: readonly KeptText[]) {
@@ -62,8 +62,8 @@ function read<Value>(text: string | undefined): Value | undefined {
   }
 }
 
-export async function readKept(store: Pick<KeptCertificates, "list">): Promise<Kept> {
-  return new Kept(await store.list());
+export async function readKept(store: Pick<KeptCertificates, "list">): Promise<KeptTexts> {
+  return new KeptTexts(await store.list());
 }
 
 export function keep<Of extends Kind>(

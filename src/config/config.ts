@@ -27,7 +27,6 @@ export type { Config } from "./document.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
 export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/remote.ts";
-export type { AcmeSettings, ChallengeKind } from "./listener/acme.ts";
 export type { AdminSettings, ListenAddress, ListenerTls } from "./listener/listeners.ts";
 export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
 export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";

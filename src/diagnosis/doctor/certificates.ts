@@ -1,7 +1,7 @@
 /** How long certificates are still good: of servers as they show them, and of our listeners' files. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { Kept } from "../../certificates/kept.ts";
+import { KeptTexts } from "../../certificates/kept.ts";
 import type { Config } from "../../config/config.ts";
 import { keyPairFault } from "../../config/facilitator/key-pair.ts";
 import type { KeptText } from "../../ledger/certificates.ts";
@@ -77,9 +77,9 @@ export function validityFinding(
 export function acmeChecks({ acme, store, routes }: Config): readonly Check[] {
   if (acme === null || routes.length === 0) return [];
   const run = async (): Promise<readonly DoctorFinding[]> => {
-    let kept = new Kept([]);
+    let kept = new KeptTexts([]);
     try {
-      kept = new Kept(await readCertificates(store));
+      kept = new KeptTexts(await readCertificates(store));
     } catch (cause) {
       // Else the store's own check says so.
       if (!messageOf(cause).startsWith("there is no ledger")) return [];
@@ -96,7 +96,7 @@ async function readCertificates(store: Config["store"]): Promise<readonly KeptTe
   return readPostgresCertificates(store.url.reveal());
 }
 
-function keptFinding(domain: string, kept: Kept): DoctorFinding {
+function keptFinding(domain: string, kept: KeptTexts): DoctorFinding {
   const subject = `acme ${domain}`;
   const there = kept.get("certificate", domain);
   const failure = kept.get("failure", domain);

@@ -1,5 +1,5 @@
 /** The first record of a TLS connection, read before anybody answers it. */
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 
 /** It has to be complete within this, milliseconds. */
 const HELLO_MS = 10_000;
@@ -13,7 +13,7 @@ const HANDSHAKE = 22;
  * Resolves with what has arrived once the first record is complete, or cannot become one; the socket then has all of
  * it again, for whoever reads it next. Undefined: it ended before.
  */
-export function readHello(socket: Socket): Promise<Buffer | undefined> {
+export function readHello(socket: Duplex): Promise<Buffer | undefined> {
   const { promise, resolve } = Promise.withResolvers<Buffer | undefined>();
   let arrived = Buffer.alloc(0);
   const end = (hello: Buffer | undefined): void => {

@@ -34,11 +34,13 @@ export interface StageOptions {
   readonly domains?: readonly string[];
   /** Default: one process. */
   readonly workers?: number;
+  /** Default: the listener without TLS leads to the other. */
+  readonly redirect?: boolean;
 }
 
 /** The file of a gateway that sells nothing but has everything that certificates need. */
 export function configOf(
-  { authority, ports, challenge, domains = [SHOP], workers = 1 }: StageOptions,
+  { authority, ports, challenge, domains = [SHOP], workers = 1, redirect = true }: StageOptions,
   { store, origin }: { readonly store: string; readonly origin: string },
 ): string {
   return `
@@ -52,7 +54,7 @@ listen:
         directory: ${authority.directory}
         ca: ${authority.ca}
         challenge: ${challenge}
-  - { address: "127.0.0.1:${ports.http}", redirect: true }
+  - { address: "127.0.0.1:${ports.http}", redirect: ${redirect} }
 publicUrl: https://${SHOP}
 hosts: [${OTHER}]
 admin: 127.0.0.1:0
@@ -68,6 +70,8 @@ logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
 export interface Stage {
   readonly running: Running;
   readonly store: string;
+  /** Puts other names in place of those in the file; false where they are refused. */
+  rename(domains: readonly string[]): Promise<boolean>;
   /** Lines of the operator's metrics that begin so. */
   metrics(start: string): Promise<readonly string[]>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -79,17 +83,23 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const origin = await backend((_, response) => void response.end("hello"));
   const store = options.store ?? `sqlite:${join(folder, `${randomUUID()}.db`)}`;
-  const parsed = parseConfig(configOf(options, { store, origin }), {
-    ...processEnvironment,
-    file: "test.yaml",
-  });
-  if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
-  const running = await start(parsed.config, "test");
+  const parsed = (changed: Partial<StageOptions>) => {
+    const text = configOf({ ...options, ...changed }, { store, origin });
+    return parseConfig(text, { ...processEnvironment, file: "test.yaml" });
+  };
+  const first = parsed({});
+  if (!first.ok) throw new Error(formatProblems(first.problems, first.text));
+  let next: ReturnType<typeof parsed> = first;
+  const running = await start(first.config, "test", { load: async () => next, read: first });
   closing.defer(() => running.close({ atOnce: true }));
   const owned = closing.move();
   return {
     running,
     store,
+    async rename(domains) {
+      next = parsed({ domains });
+      return (await running.reload("POST /-/reload")).reloaded;
+    },
     async metrics(start) {
       const { port = 0 } = running.addresses.admin ?? {};
       const answer = await fetch(`http://127.0.0.1:${port}/metrics`);

@@ -1,6 +1,6 @@
 /** An order of a certificate, with an authority that says what it likes. */
+import acme from "acme-client";
 import { describe, expect, test } from "vitest";
-import type { Authority } from "../../../src/certificates/authority.ts";
 import type { OpenOrder } from "../../../src/certificates/kept.ts";
 import { orderCertificate } from "../../../src/certificates/order.ts";
 import { systemTime } from "../../../src/time/time.ts";
@@ -14,18 +14,20 @@ const VALID = { status: "valid", url: OPEN.url };
 
 function order(cert: string, open: OpenOrder | undefined, domain = "shop.example") {
   const asked: string[] = [];
-  const client = {
+  const real = new acme.Client({ directoryUrl: DIRECTORY, accountKey: FIRST.key });
+  const client = Object.assign(real, {
     getOrder: async ({ url }: { readonly url: string }) => (asked.push(`look at ${url}`), VALID),
     createOrder: async () => (asked.push("order"), { ...VALID, url: "https://ca.example/order/2" }),
     getCertificate: async () => cert,
-  };
-  const crypto = { createPrivateEcdsaKey: async () => Buffer.from(SECOND.key) };
+  });
+  const createPrivateEcdsaKey = async (): Promise<Buffer> => Buffer.from(SECOND.key);
+  const crypto = { ...acme.crypto, createPrivateEcdsaKey };
   const store = new MemoryLedger({ store: new MemoryStore(), time: systemTime, life: "one" })
     .certificates;
   const got = orderCertificate(
     { directory: DIRECTORY, domain, challenge: "http-01", open },
     {
-      authority: { client, crypto } as unknown as Authority,
+      authority: { client, crypto, close: async () => undefined },
       store,
       time: systemTime,
       signal: new AbortController().signal,

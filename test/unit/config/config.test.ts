@@ -178,6 +178,29 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     ]);
   });
 
+  test("asks an authority for the names of the file, by what its listeners can answer", () => {
+    const asking = (more: string, beside: string): unknown => {
+      const listen = `listen: [{ address: ":443", tls: { acme: { agreeToTerms: true${more} } } }${beside}]`;
+      const text = GATEWAY.replace("http://localhost:8402", "https://API.coinslot.dev/x");
+      const hosts = 'hosts: [www.coinslot.dev, "*.coinslot.dev", api.coinslot.dev]';
+      return parse(`${text}${ROUTES}${listen}\n${hosts}`).acme;
+    };
+    const standard = {
+      directory: "https://acme-v02.api.letsencrypt.org/directory",
+      ca: null,
+      email: null,
+      domains: ["api.coinslot.dev", "www.coinslot.dev"],
+      challenges: ["tls-alpn-01"],
+    };
+    expect(asking("", "")).toEqual(standard);
+    const both = { ...standard, challenges: ["http-01", "tls-alpn-01"] };
+    expect(asking("", ', ":80"')).toEqual(both);
+    expect(asking(", directory: staging, challenge: both", ', ":80"')).toEqual({
+      ...both,
+      directory: "https://acme-staging-v02.api.letsencrypt.org/directory",
+    });
+  });
+
   test("trims the slash at the end of publicUrl and keeps a path", () => {
     const text = GATEWAY.replace("http://localhost:8402", "https://example.com/api/");
 

@@ -68,6 +68,29 @@ describe("a listener that is told its certificates", () => {
     expect(await shake(port, "one.example", "http/1.1")).toMatchObject({ name: SECOND_NAME });
   });
 
+  test("takes up the sessions of a name again, also after another certificate has come", async () => {
+    const held = new HeldCertificates();
+    held.tell({ certificates: [ONE, TWO], challenges: [] });
+    const port = await opened(held);
+    const visit = async (session?: Buffer): Promise<readonly [boolean, Buffer | undefined]> => {
+      const known = session === undefined ? {} : { session };
+      const place = { host: "127.0.0.1", port, servername: "two.example" };
+      const socket = connect({ ...place, rejectUnauthorized: false, ...known });
+      let ticket: Buffer | undefined;
+      socket.on("session", (told: Buffer) => (ticket = told));
+      socket.write("GET / HTTP/1.1\r\nHost: two.example\r\n\r\n");
+      await once(socket, "data");
+      const isReused = socket.isSessionReused();
+      socket.destroy();
+      return [isReused, ticket];
+    };
+    const [isReused, session] = await visit();
+    expect(isReused).toBe(false);
+    expect((await visit(session))[0]).toBe(true);
+    held.tell({ certificates: [ONE, { ...FIRST, domain: "two.example" }], challenges: [] });
+    expect((await visit(session))[0]).toBe(true);
+  });
+
   test("shows an authority what it looks for, and nobody else, while it may look", async () => {
     const held = new HeldCertificates();
     const port = await opened(held);
@@ -134,10 +157,10 @@ describe("the first record of a connection", () => {
 });
 
 /** What a socket is to who reads its first record. */
-function connection(): Parameters<typeof readHello>[0] {
+function connection(): PassThrough {
   const stream = new PassThrough();
   stream.on("arrive", (bytes: Buffer) => void stream.write(bytes));
-  return stream as unknown as Parameters<typeof readHello>[0];
+  return stream;
 }
 
 describe("a listener that leads to the public URL", () => {
