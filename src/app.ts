@@ -277,5 +277,6 @@ function openSide(
     fronts: 1,
   });
   closing.defer(() => front.close(patience));
+  money.certificates?.onTold((told) => front.tellCertificates(told));
   return front;
 }

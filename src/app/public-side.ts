@@ -11,7 +11,10 @@ import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import { Gateway } from "../gateway/gateway.ts";
+import type { ToldCertificates } from "../certificates/told.ts";
+import { HeldCertificates } from "../gateway/listener/held-certificates.ts";
 import { Listener } from "../gateway/listener/listener.ts";
+import { Redirect } from "../gateway/listener/redirect.ts";
 import type { FeePayers, NetworkStates } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
@@ -32,7 +35,7 @@ import { placesOfEach } from "./places.ts";
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
-  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers" | "watch"
+  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers" | "watch" | "acme"
 >;
 
 export interface PublicSideOptions {
@@ -77,6 +80,7 @@ export class PublicSide {
   #asking: ReadonlyMap<Engine, Promise<void>> = new Map();
   readonly #retiring = new AbortController();
   readonly #patience = new AbortController();
+  readonly #held = new HeldCertificates();
   #config: PublicSideConfig;
   #ticketKeys: Buffer | undefined;
   #earlier: readonly EarlierQuotes[];
@@ -103,7 +107,13 @@ export class PublicSide {
       time: systemTime,
     }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
-    this.#gateway = new Gateway({ ...atOnce(this.#settings()), paywall, drafts, telemetry });
+    this.#gateway = new Gateway({
+      ...atOnce(this.#settings()),
+      paywall,
+      drafts,
+      telemetry,
+      challenged: this.#held,
+    });
     metrics.observeInFlight(() => this.#gateway.work.inFlight);
     metrics.observePlaces(() => this.#gateway.work.places);
   }
@@ -146,17 +156,23 @@ export class PublicSide {
     const { config, fronts, telemetry } = this.#options;
     const ticketKeys = this.#ticketKeys;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    const { headerBytes, connections } = config.limits;
+    const { publicUrl, hosts, limits } = config;
+    const { headerBytes, connections } = limits;
     const maxConnections = Math.ceil(connections / fronts);
     const { logger, metrics } = telemetry;
     const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
     const retiring = this.#retiring.signal;
     const shared = { headerBytes, maxConnections, retiring, reusePort: fronts > 1, logger };
-    this.#listeners = config.listen.map(({ host, port, tls }, index) => {
-      const certified = { judge: keyPairFault, logger, onUsed, ...tickets };
-      const secure = tls === null ? null : { ...tls, ...certified };
+    this.#listeners = config.listen.map(({ host, port, tls, redirect }, index) => {
+      const files = { judge: keyPairFault, logger, onUsed, ...tickets };
+      const held = { held: this.#held, ...tickets };
+      const secure = tls === null ? null : tls === "acme" ? held : { ...tls, ...files };
       const place = { host, port: ports[index] ?? port, tls: secure };
-      return new Listener(this.#gateway, { ...place, ...shared });
+      const led = redirect && publicUrl !== null;
+      const elsewhere = led
+        ? new Redirect({ publicUrl, hosts: hosts ?? [], held: this.#held })
+        : undefined;
+      return new Listener(this.#gateway, { ...place, ...shared, redirect: elsewhere });
     });
     this.#sidecar = this.#createSidecar();
     if (this.#sidecar !== null) return [await this.#sidecar.open()];
@@ -181,6 +197,11 @@ export class PublicSide {
   tellTicketKeys(keys: Buffer): void {
     this.#ticketKeys = keys;
     for (const listener of this.#listeners) listener.tellTicketKeys(keys);
+  }
+
+  /** Of all processes on this ledger. */
+  tellCertificates(told: ToldCertificates): void {
+    this.#held.tell(told);
   }
 
   /** What listens, to be passed on to the process that takes this one's place. */

@@ -33,6 +33,7 @@ import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
 import type { ClosedReason } from "../telemetry/network-meter.ts";
 import { isMeant, type KnownNetworks } from "./known-networks.ts";
+import { Certificates } from "../certificates/certificates.ts";
 import { LeastAmounts } from "./gas-costs.ts";
 import { startGauges } from "./gauges.ts";
 import { QualityNews } from "../discovery/quality.ts";
@@ -65,6 +66,8 @@ export interface SettlementProcess {
   readonly hub: Hub | undefined;
   /** What buyers are told of how well each route was delivered. */
   readonly quality: QualityNews;
+  /** What an authority gives us; undefined: no listener wants any. */
+  readonly certificates: Certificates | undefined;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
   readonly probes: readonly NetworkProbe[];
@@ -115,6 +118,7 @@ export async function openSettlementProcess(
   const sales = await Sales.open(config, { ledger, feePayers, others: hub, quality, guard });
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
+  const certificates = await openCertificates(parts, ledger, sales);
   const { list } = sales;
   const canStore = (): Promise<boolean> =>
     ledger.ping().then(
@@ -135,6 +139,8 @@ export async function openSettlementProcess(
       const reason = networks.closedReason(network);
       return `${network}: ${reason === undefined ? "open" : `closed (${reason})`}`;
     });
+    // A process that is not ready is sent nobody, and so no authority either that is to look at it.
+    for (const name of certificates?.missing ?? []) said.push(`${name}: no certificate yet`);
     said.push(...stopped());
     if (!(await canStore()))
       return { isReady: false, said: ["the ledger cannot be written", ...said] };
@@ -144,7 +150,7 @@ export async function openSettlementProcess(
   const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
   const signInKey = await ledger.signInKey();
   const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
-  const selling = { ...known, sales, hub, quality };
+  const selling = { ...known, sales, hub, quality, certificates };
   const prepare = async (next: Config): Promise<Prepared> => {
     const sell = await sales.prepare(next);
     const signing = await loadSolanaSigning(next);
@@ -218,6 +224,21 @@ function openSweeper(
   const archive = folder === null ? undefined : new Archive(folder, inForce, time);
   const rules = { keepMs, archive: archive?.add };
   return startSweeper({ ledger, telemetry, time }, rules);
+}
+
+/** Undefined where no listener wants what an authority gives. */
+async function openCertificates(
+  { config: { acme }, telemetry: { logger, metrics }, time, closing }: Parts,
+  { certificates: store }: Ledger,
+  sales: Sales,
+): Promise<Certificates | undefined> {
+  if (acme === null) return undefined;
+  const settings = () => sales.config.acme ?? acme;
+  const meter = metrics.configuration;
+  const certificates = new Certificates({ settings, store, time, logger, meter });
+  closing.defer(() => certificates.stop());
+  await certificates.start();
+  return certificates;
 }
 
 /** Undefined where nothing is sold here. */

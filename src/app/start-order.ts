@@ -2,6 +2,7 @@
  * What a worker is told when it starts: the public side's part of the configuration, and what the public side shows that
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
+import type { ToldCertificates } from "../certificates/told.ts";
 import { Secret } from "../config/facilitator/secret.ts";
 import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
@@ -35,6 +36,8 @@ export interface StartOrder {
   readonly signInKey: Uint8Array;
   /** See `SecureOptions.ticketKeys`. */
   readonly ticketKeys: Buffer;
+  /** What listeners serve that have no certificate of their own. */
+  readonly certificates: ToldCertificates;
   /** Whether requests are remembered for the operator's page. */
   readonly hasTimeline: boolean;
 }

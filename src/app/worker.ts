@@ -3,6 +3,7 @@
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
+import type { ToldCertificates } from "../certificates/told.ts";
 import { createLogger, setLevel, type Logger, type LogLevel } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
@@ -57,6 +58,7 @@ export async function runWorker(): Promise<number> {
       networks: ([told]) => worker.tellNetworks(told as ToldStates),
       stops: ([told]) => worker.tellStops(told as ToldStops),
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
+      certificates: ([told]) => worker.tellCertificates(told as ToldCertificates),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
       level: ([named]) => worker.setLevel(named as LogLevel),
@@ -134,6 +136,7 @@ class Worker {
       signInKey: order.signInKey,
       ticketKeys: order.ticketKeys,
     });
+    front.tellCertificates(order.certificates);
     const { withinMs } = config.shutdown;
     const told = { feePayers, networks, stopped, others, quality };
     this.#started = { front, metrics, logger, ...told, spans, timeline, withinMs };
@@ -175,6 +178,10 @@ class Worker {
 
   async tellTicketKeys(keys: Buffer): Promise<void> {
     (await this.#starting.promise).front.tellTicketKeys(keys);
+  }
+
+  async tellCertificates(told: ToldCertificates): Promise<void> {
+    (await this.#starting.promise).front.tellCertificates(told);
   }
 
   async tellOthers(changes: EntryChanges): Promise<void> {

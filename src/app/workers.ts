@@ -3,6 +3,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import type { ListenAddress } from "../config/config.ts";
+import { NO_CERTIFICATES } from "../certificates/told.ts";
 import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
 import { Proofs } from "../payments/sale/proofs.ts";
 import { LocalPaymentService } from "../payments/sale/payment-service.ts";
@@ -77,6 +78,7 @@ export async function openWorkers(
         version: entry.version,
         ticketKeys,
         signInKey: money.signInKey,
+        certificates: money.certificates?.told ?? NO_CERTIFICATES,
         config: { ...front, logging: { ...front.logging, level } },
         termsChanges: [...termsChanges],
         earlier,
@@ -94,6 +96,7 @@ export async function openWorkers(
     logger: telemetry.logger,
     time,
   });
+  money.certificates?.onTold((told) => pool.tell("certificates", [told]));
   closing.defer(() =>
     pool.close(parts.patience.aborted ? 0 : money.sales.config.shutdown.withinMs),
   );

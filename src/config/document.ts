@@ -7,13 +7,14 @@ import { z } from "zod";
 import { facilitator, type FacilitatorSettings } from "./facilitator/facilitator.ts";
 import { refunds, type RefundSettings } from "./facilitator/refunds.ts";
 import { limits, type Limits } from "./limits.ts";
+import type { AcmeSettings } from "./listener/acme.ts";
 import { trustedProxies, type AddressRange } from "./listener/address-range.ts";
 import {
   admin,
   hostNames,
   listeners,
   type AdminSettings,
-  type ListenerSettings,
+  type PublicListenerSettings,
 } from "./listener/listeners.ts";
 import { sidecar, type SidecarSettings } from "./listener/sidecar.ts";
 import { workers } from "./listener/workers.ts";
@@ -55,7 +56,9 @@ export interface Config {
   /** The file as it was named, for messages. */
   readonly file: string;
   /** Public listeners, opened only when there are routes; none where there is a sidecar, else at least one. */
-  readonly listen: readonly ListenerSettings[];
+  readonly listen: readonly PublicListenerSettings[];
+  /** How certificates are got where a listener wants such; null: none does. */
+  readonly acme: AcmeSettings | null;
   /** Where another proxy asks what may pass, in place of public listeners and upstreams; null: nowhere. */
   readonly sidecar: SidecarSettings | null;
   /**
@@ -199,7 +202,7 @@ const access = z.union(
 export const documentSchema = map({
   listen: optional(
     listeners,
-    "Where buyers connect: host:port, :port, a port, { address, tls }, or a list of them.",
+    "Where buyers connect: host:port, :port, a port, { address, tls, redirect }, or a list of them.",
     ":8402",
   ),
   sidecar: optional(

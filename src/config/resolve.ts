@@ -38,10 +38,14 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
   checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
   const ownUrl = document.routes === undefined ? undefined : publicUrl;
+  const { listen, acme } =
+    sidecar === null
+      ? resolveListen(document, certifiedName(document), context)
+      : { listen: [], acme: null };
   return {
     file,
-    listen:
-      sidecar === null ? resolveListen(document.listen, certifiedName(document), context) : [],
+    listen,
+    acme,
     sidecar,
     publicUrl: publicUrl ?? null,
     hosts: document.hosts ?? null,

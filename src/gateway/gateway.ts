@@ -1,6 +1,7 @@
 /**
  * A request's way through the gateway, from top to bottom, with every exit in sight:
  *
+ *     what an authority looks for -----------------------------> answer 200
  *     decide -> declined: rejected | denied | preflight | listing | ... -> answer
  *            -> status -> limited --------------------------------> answer 429
  *                      -> what became of a payment ----------------> answer 200 | 404
@@ -88,10 +89,12 @@ export class Gateway {
   readonly #endings: Endings;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
+  readonly #challenged: GatewayOptions["challenged"];
 
   constructor(options: GatewayOptions) {
     const { paywall, telemetry } = options;
     this.work = new Work(options);
+    this.#challenged = options.challenged;
     this.#paywall = paywall;
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
@@ -100,6 +103,7 @@ export class Gateway {
   }
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
+    if (this.#challenged?.answers(request, response) === true) return;
     this.#receive(new RequestVisitor(request, response, this.work.generation.ground, false));
   };
 

@@ -14,6 +14,7 @@ import type { Snapshot } from "./decision.ts";
 import type { Publisher } from "./declined.ts";
 import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
+import type { HeldCertificates } from "./listener/held-certificates.ts";
 import type { InboundSocket } from "./message/inbound.ts";
 import type { Drafts } from "./offers/drafts.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
@@ -42,6 +43,8 @@ export interface GatewayOptions extends GatewaySettings {
   /** Default: none. */
   readonly drafts?: Drafts;
   readonly telemetry: Telemetry;
+  /** What answers an authority that looks whether a name is ours. Default: nobody is asked to. */
+  readonly challenged?: Pick<HeldCertificates, "answers">;
 }
 
 /** Settings with all that is made of them: a request goes by those that it began with. */

@@ -11,6 +11,7 @@ export class ConfigurationMeter {
   readonly #generations: Counter;
   readonly #info: Gauge;
   readonly #certificates: Gauge;
+  readonly #refused: Counter;
 
   constructor(registry: MetricRegistry) {
     const registers = [registry];
@@ -41,11 +42,17 @@ export class ConfigurationMeter {
     });
     this.#certificates = new Gauge({
       name: "coinslot_tls_certificate_expiry_timestamp_seconds",
-      help: "When the certificate in use ends, Unix time, by its file",
+      help: "When the certificate in use ends, Unix time, by its file, or by the name that an authority gives it for; 0: there is none yet",
       labelNames: ["file"],
       registers,
       // Of several processes the one that has not taken a new one up tells.
       aggregator: "min",
+    });
+    this.#refused = new Counter({
+      name: "coinslot_acme_failures_total",
+      help: "Certificates that were asked for in vain, by name",
+      labelNames: ["domain"],
+      registers,
     });
   }
 
@@ -64,8 +71,21 @@ export class ConfigurationMeter {
     this.#info.set({ hash }, 1);
   }
 
-  /** A certificate is in use; `file`: its path in the configuration; `expiresMs` since the epoch. */
+  /**
+   * A certificate is in use; `file`: its path in the configuration, or the name that it is for; `expiresMs` since the
+   * epoch.
+   */
   certificate(file: string, expiresMs: number): void {
     this.#certificates.set({ file }, expiresMs / 1000);
+  }
+
+  /** A certificate for that name is to be asked for. */
+  awaited(domain: string): void {
+    this.#refused.inc({ domain }, 0);
+  }
+
+  /** One was asked for in vain. */
+  refused(domain: string): void {
+    this.#refused.inc({ domain });
   }
 }

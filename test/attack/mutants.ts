@@ -11,6 +11,7 @@ import { keyOf } from "./attack-report.ts";
 import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
+import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Mutant } from "./mutant.ts";
@@ -32,6 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...TURN_MUTANTS,
   ...SIGN_IN_MUTANTS,
   ...SALE_MUTANTS,
+  ...CERTIFICATE_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

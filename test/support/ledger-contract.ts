@@ -9,6 +9,7 @@ import type { Time } from "../../src/time/time.ts";
 import { describeAccounts } from "../unit/ledger/contract-accounts.ts";
 import { describeAgain } from "../unit/ledger/contract-again.ts";
 import { describeBooks } from "../unit/ledger/contract-books.ts";
+import { describeCertificates } from "../unit/ledger/contract-certificates.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
@@ -65,6 +66,7 @@ export function ledgerContract(
     describe("guards", () => describeGuards(open));
     describe("identifiers", () => describeIdentifiers(open, capabilities));
     describe("sign-ins", () => describeSignIns(open, capabilities));
+    describe("certificates", () => describeCertificates(open, capabilities));
     describe("budgets", () => describeBudgets(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
     describe("sold goods", () => describeAgain(open));

@@ -30,6 +30,7 @@ import {
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
 import { gasBudget, moreGas, type Budgets } from "../../src/ledger/budgets.ts";
+import type { KeptCertificates } from "../../src/ledger/certificates.ts";
 import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
@@ -65,6 +66,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
   readonly sold: MemorySoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
+  readonly certificates: KeptCertificates;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
@@ -81,6 +83,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       counted: async (names) => store.counted(time.now(), names),
     };
     this.pauses = pausesIn(store, time);
+    this.certificates = certificatesIn(store, time);
   }
 
   async step<Kind extends TransitionKind>(
@@ -444,6 +447,29 @@ function pausesIn({ pauses }: MemoryStore, time: Pick<Time, "now">): Pauses {
       const ended = (await list()).filter((each) => scope === undefined || each.scope === scope);
       for (const each of ended) pauses.delete(each.scope);
       return ended.length;
+    },
+  };
+}
+
+function certificatesIn({ certificates }: MemoryStore, time: Pick<Time, "now">): KeptCertificates {
+  const { texts, lease } = certificates;
+  return {
+    revision: async () => String(certificates.revision),
+    list: async () =>
+      [...texts]
+        .map(([name, text]) => ({ name, text }))
+        .toSorted((one, other) => (one.name < other.name ? -1 : 1)),
+    put: async ({ name, text }) => {
+      texts.set(name, text);
+      certificates.revision += 1;
+    },
+    remove: async (name) => {
+      if (texts.delete(name)) certificates.revision += 1;
+    },
+    lease: async (holder, untilMs) => {
+      if (lease.holder !== holder && lease.untilMs > time.now()) return false;
+      Object.assign(lease, { holder, untilMs });
+      return true;
     },
   };
 }

@@ -89,6 +89,11 @@ export class MemoryStore {
     readonly [counts: readonly string[], worth: number]
   >();
   readonly pauses = new Map<string, Pause>();
+  readonly certificates = {
+    texts: new Map<string, string>(),
+    revision: 0,
+    lease: { holder: "", untilMs: 0 },
+  };
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
 import { keyPairFault } from "../facilitator/key-pair.ts";
-import { bad, fault, type Reader } from "../reading/reading.ts";
+import { acme, checkSame, resolveAcme, type AcmeSettings } from "./acme.ts";
+import { bad, fault, ONE_OF_TWO, type Reader } from "../reading/reading.ts";
 import {
   described,
   flag,
@@ -35,6 +36,14 @@ export interface AdminSettings extends ListenAddress {
 export interface ListenerSettings extends ListenAddress {
   /** Null: HTTP/1.1 in the clear. */
   readonly tls: ListenerTls | null;
+}
+
+/** Where buyers connect. */
+export interface PublicListenerSettings extends ListenAddress {
+  /** `acme`: with the certificates that an authority gives us; null: HTTP/1.1 in the clear. */
+  readonly tls: ListenerTls | "acme" | null;
+  /** Leads whoever comes to the same place of publicUrl, and answers nothing else but an authority's challenges. */
+  readonly redirect: boolean;
 }
 
 /** Absolute paths of two files in PEM, which are read again whenever they change. */
@@ -74,38 +83,61 @@ const port = reader(z.number(), (number) => readListenAddress(`:${number}`), {
 
 const filePath = plainText.min(1, "must be the path of a file in PEM");
 
+const WHERE = "Where to listen: host:port, or :port for every interface.";
+const CERT =
+  "File in PEM with the certificate, followed by those between it and the root. It is read again when it changes.";
+const KEY = "File in PEM with the private key of the certificate.";
+const WITH_TLS = "With it the address speaks TLS, and HTTP/2 beside HTTP/1.1.";
+
 const listenerMap = map({
-  address: described(address, "Where to listen: host:port, or :port for every interface."),
-  tls: optional(
-    map({
-      cert: described(
-        filePath,
-        "File in PEM with the certificate, followed by those between it and the root. " +
-          "It is read again when it changes.",
-      ),
-      key: described(filePath, "File in PEM with the private key of the certificate."),
-    }),
-    "With it the address speaks TLS, and HTTP/2 beside HTTP/1.1.",
-  ),
+  address: described(address, WHERE),
+  tls: optional(map({ cert: described(filePath, CERT), key: described(filePath, KEY) }), WITH_TLS),
 });
 
 type WrittenListener = z.output<typeof listenerMap>;
 
 /** An address at which something is served, with or without TLS. */
-export const listener = z.union(
-  [
-    address.transform((address): WrittenListener => ({ address })),
-    port.transform((address): WrittenListener => ({ address })),
-    listenerMap,
-  ],
-  "must be host:port, :port or a port number",
-);
+export const listener = addressOr(listenerMap);
+
+const publicListenerMap = map({
+  address: described(address, WHERE),
+  tls: optional(
+    map({
+      cert: optional(filePath, CERT),
+      key: optional(filePath, KEY),
+      acme: optional(
+        acme,
+        "In place of both files: certificates that an authority gives and renews by itself, kept in the store for all " +
+          "who share it.",
+      ),
+    }),
+    WITH_TLS,
+  ),
+  redirect: optional(
+    flag,
+    "Without tls: leads every request to the same place of publicUrl (308), and answers the challenges of acme.",
+    false,
+  ),
+});
+
+type WrittenPublicListener = z.output<typeof publicListenerMap>;
+
+const publicListener = addressOr(publicListenerMap);
 
 /** One of them, or several. */
 export const listeners = z.union(
-  [listener.transform((one) => [one]), listOf(listener)],
+  [publicListener.transform((one) => [one]), listOf(publicListener)],
   "must be an address or a list of addresses",
 );
+
+/** What a map means where its address stands alone. */
+function addressOr<Shape extends typeof listenerMap | typeof publicListenerMap>(shape: Shape) {
+  const alone = (address: ListenAddress) => ({ address, redirect: false });
+  return z.union(
+    [address.transform(alone), port.transform(alone), shape],
+    "must be host:port, :port or a port number",
+  );
+}
 
 /** Names in a list at most. */
 const MAX_HOSTS = 1024;
@@ -143,17 +175,87 @@ export const admin = z
     return { host, port, timeline: timeline ?? (host !== null && isLoopback(host)), hosts: names };
   });
 
+/** What of the file the public listeners go by. */
+interface PublicGround {
+  readonly listen: readonly WrittenPublicListener[];
+  readonly publicUrl?: string;
+  readonly hosts?: readonly string[];
+}
+
 /** The public listeners. `name`: by which clients ask for their certificates; null: a proxy before them does. */
 export function resolveListen(
-  listen: readonly WrittenListener[],
+  { listen, publicUrl, ...document }: PublicGround,
   name: string | null,
   context: Context,
-): readonly ListenerSettings[] {
+): { readonly listen: readonly PublicListenerSettings[]; readonly acme: AcmeSettings | null } {
   const { tree, problems } = context;
   if (listen.length === 0 && tree.intact(["listen"])) {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
-  return listen.map((each, index) => resolveListener(each, placeOf(index, context), context, name));
+  const hasPlain = listen.some(({ tls }) => tls === undefined);
+  const ground = { ...document, ...(publicUrl === undefined ? {} : { publicUrl }), hasPlain };
+  const certified: { readonly path: Path; readonly settings: AcmeSettings }[] = [];
+  const settings = listen.map(({ address, tls, redirect }, index): PublicListenerSettings => {
+    const path = placeOf(index, context);
+    if (redirect) checkRedirect({ path, publicUrl, isSecure: tls !== undefined }, context);
+    if (tls?.acme === undefined) {
+      return {
+        ...resolveListener({ address, ...filesOf(tls, path, context) }, path, context, name),
+        redirect,
+      };
+    }
+    const place = [...path, "tls", "acme"];
+    for (const key of ["cert", "key"] as const) {
+      if (tls[key] === undefined) continue;
+      problems.errorAtKey(
+        [...path, "tls", key],
+        fault("unused-key", "has no effect beside acme", ONE_OF_TWO),
+      );
+    }
+    certified.push({ path: place, settings: resolveAcme(tls.acme, place, ground, context) });
+    return { ...address, tls: "acme", redirect };
+  });
+  checkSame(certified, context);
+  return { listen: settings, acme: certified[0]?.settings ?? null };
+}
+
+/** Both files, or an error where one is not written; what is written and wrong was said already. */
+function filesOf(
+  tls: WrittenPublicListener["tls"],
+  path: Path,
+  { tree, problems }: Context,
+): Pick<WrittenListener, "tls"> {
+  if (tls === undefined) return {};
+  const { cert, key } = tls;
+  if (cert !== undefined && key !== undefined) return { tls: { cert, key } };
+  const place = [...path, "tls"];
+  const missing = ["cert", "key"].filter((name) => !tree.has([...place, name]));
+  const [first, second] = tree.has([...place, "acme"]) ? [] : missing;
+  if (second !== undefined) {
+    problems.errorAtKey(place, fault("missing-key", "needs cert and key, or acme"));
+  } else if (first !== undefined) {
+    problems.errorAtKey([...place, first], fault("missing-key", "is required"));
+  }
+  return {};
+}
+
+/** Nothing is sold there, so that it has to lead to where something is. */
+function checkRedirect(
+  {
+    path,
+    publicUrl,
+    isSecure,
+  }: { readonly path: Path; readonly publicUrl: string | undefined; readonly isSecure: boolean },
+  { problems }: Context,
+): void {
+  const place = [...path, "redirect"];
+  if (isSecure) {
+    const message = "is for a listener without tls: it leads from http to https";
+    problems.error(place, fault("bad-value", message, ONE_OF_TWO));
+  } else if (publicUrl?.startsWith("https:") !== true) {
+    const message = "leads to publicUrl, which is not https";
+    problems.error(place, fault("bad-value", message, "write publicUrl: https://…"));
+  }
 }
 
 function placeOf(index: number, { tree }: Context): Path {
@@ -196,7 +298,7 @@ function checkKeyPair(
 
 /** All that a file may listen at. */
 interface Listening {
-  readonly listen: readonly WrittenListener[];
+  readonly listen: readonly WrittenPublicListener[];
   readonly sidecar?: { readonly listen: ListenAddress };
   readonly routes?: object;
   readonly admin?: ListenAddress;

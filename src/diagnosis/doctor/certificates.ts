@@ -1,8 +1,12 @@
 /** How long certificates are still good: of servers as they show them, and of our listeners' files. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { KeptTexts } from "../../certificates/kept.ts";
 import type { Config } from "../../config/config.ts";
 import { keyPairFault } from "../../config/facilitator/key-pair.ts";
+import type { KeptText } from "../../ledger/certificates.ts";
+import { readSqliteCertificates } from "../../ledger/sqlite/sqlite-certificates.ts";
+import { messageOf } from "../../x402/result.ts";
 import { codeOf, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import type { ShownCertificate } from "./http-probe.ts";
 
@@ -69,6 +73,46 @@ export function validityFinding(
   return warn(subject, message, "renew it, and see why it was not renewed by itself");
 }
 
+/** What an authority has given for each name, as the ledger has it. */
+export function acmeChecks({ acme, store, routes }: Config): readonly Check[] {
+  if (acme === null || routes.length === 0) return [];
+  const run = async (): Promise<readonly DoctorFinding[]> => {
+    let kept = new KeptTexts([]);
+    try {
+      kept = new KeptTexts(await readCertificates(store));
+    } catch (cause) {
+      // Else the store's own check says so.
+      if (!messageOf(cause).startsWith("there is no ledger")) return [];
+    }
+    return acme.domains.map((domain) => keptFinding(domain, kept));
+  };
+  return [{ name: "acme", section: "certificates", run }];
+}
+
+async function readCertificates(store: Config["store"]): Promise<readonly KeptText[]> {
+  if (store.kind === "sqlite") return readSqliteCertificates(store.path);
+  // Its driver is loaded by those who need it.
+  const { readPostgresCertificates } = await import("../../ledger/postgres/postgres.ts");
+  return readPostgresCertificates(store.url.reveal());
+}
+
+function keptFinding(domain: string, kept: KeptTexts): DoctorFinding {
+  const subject = `acme ${domain}`;
+  const there = kept.get("certificate", domain);
+  const failure = kept.get("failure", domain);
+  if (there === undefined && failure === undefined) {
+    return warn(subject, "there is no certificate yet", "start the gateway: it asks for one");
+  }
+  if (failure !== undefined) {
+    const again = new Date(failure.againMs).toISOString();
+    const said = `${failure.reason}; asked again at ${again}`;
+    const fix = "see that the name leads here, and that ports 80 and 443 arrive";
+    return (there === undefined ? fail : warn)(subject, said, fix);
+  }
+  const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(there?.cert ?? "");
+  return validityFinding(subject, { validFrom, validTo }, Date.now());
+}
+
 /** The files of our own listeners. */
 export function listenerChecks({ listen, facilitator, routes }: Config): readonly Check[] {
   const own = routes.length === 0 ? [] : listen;
@@ -77,7 +121,8 @@ export function listenerChecks({ listen, facilitator, routes }: Config): readonl
     { tls: facilitator.listen?.tls ?? null, name: "facilitator.listen" },
   ];
   return places.flatMap(({ tls, name }): Check[] => {
-    if (tls === null) return [];
+    // What an authority gives is looked at by itself.
+    if (tls === null || tls === "acme") return [];
     return [
       {
         name,

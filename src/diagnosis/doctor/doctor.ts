@@ -6,7 +6,7 @@
 import type { Config } from "../../config/config.ts";
 import { quietly } from "../quiet.ts";
 import { aliasChecks } from "./alias-checks.ts";
-import { listenerChecks } from "./certificates.ts";
+import { acmeChecks, listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
 import { fail, SECTIONS, type Check, type DoctorFinding, type Section } from "./finding.ts";
@@ -46,6 +46,7 @@ export async function examine(config: Config, options: ExamineOptions): Promise<
     ...upstreamChecks(config),
     ...aliasChecks(config),
     ...listenerChecks(config),
+    ...acmeChecks(config),
     ...storeChecks(config),
     ...publicUrlChecks(config),
     ...clientChecks(config),

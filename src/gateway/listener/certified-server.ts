@@ -5,12 +5,17 @@
 import { createServer, type Server, type ServerOptions } from "node:https";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import type { HeldCertificates } from "./held-certificates.ts";
 import { runsOn } from "../message/reset.ts";
 import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
 import { TicketKeys } from "./ticket-keys.ts";
-import { secureContext, tlsOptions } from "./tls.ts";
+import { secureContext, tlsOptions, type KeyPair } from "./tls.ts";
 
-export interface SecureOptions extends CertificateOptions {
+/** Its certificates: two files, or what it is told. */
+export type SecureOptions = TicketOptions &
+  (CertificateOptions | { readonly held: HeldCertificates });
+
+interface TicketOptions {
   /**
    * 48 bytes that processes on one address share, so that each takes up the sessions that another agreed on.
    * They are replaced by {@link CertifiedServer.tellTicketKeys}. None: those of this server alone, which it replaces.
@@ -20,7 +25,8 @@ export interface SecureOptions extends CertificateOptions {
 
 export class CertifiedServer {
   readonly server: Server;
-  readonly #certificate: CertificateFiles;
+  /** Null: it is told its certificates. */
+  readonly #certificate: CertificateFiles | null;
   readonly #tickets: TicketKeys;
   /** What is beneath TLS, by its two ends. */
   readonly #sockets = new Map<string, Socket>();
@@ -28,10 +34,17 @@ export class CertifiedServer {
   /** @param http may name other protocols (`ALPNProtocols`) than HTTP/1 */
   constructor(http: ServerOptions, options: SecureOptions) {
     this.#tickets = new TicketKeys(options.ticketKeys, (keys) => this.server.setTicketKeys(keys));
-    this.server = createServer({ ...tlsOptions(this.#tickets.now), ...http });
-    this.#certificate = new CertificateFiles(options, (pair) => {
+    const use = (pair: KeyPair): void => {
       this.server.setSecureContext(secureContext(pair, this.#tickets.now));
-    });
+    };
+    const held = "held" in options ? options.held : null;
+    const byName = held === null ? {} : { SNICallback: namedBy(held) };
+    this.server = createServer({ ...tlsOptions(this.#tickets.now), ...http, ...byName });
+    this.#certificate = "held" in options ? null : new CertificateFiles(options, use);
+    if (held !== null) {
+      divertConnections(this.server, held);
+      held.onFirst(use);
+    }
     // Node would answer a failed handshake with HTTP in the clear; there is no request to answer.
     this.server.removeAllListeners("tlsClientError");
     this.server.on("tlsClientError", (_error, socket) => socket.destroy());
@@ -44,13 +57,13 @@ export class CertifiedServer {
   }
 
   /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
-  open(): Promise<void> {
-    return this.#certificate.open();
+  async open(): Promise<void> {
+    await this.#certificate?.open();
   }
 
   /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
-  reload(): Promise<boolean> {
-    return this.#certificate.reload();
+  async reload(): Promise<boolean> {
+    return (await this.#certificate?.reload()) ?? true;
   }
 
   /** New sessions are sealed with these, and those before are not taken up again. */
@@ -66,7 +79,7 @@ export class CertifiedServer {
   /** Looks after the certificate no more. */
   close(): void {
     this.#tickets.close();
-    this.#certificate.close();
+    this.#certificate?.close();
   }
 
   /** Cuts whatever is left, handshakes among it. */
@@ -82,6 +95,23 @@ export class CertifiedServer {
       if (this.#sockets.get(name) === socket) this.#sockets.delete(name);
     });
   }
+}
+
+type SniCallback = NonNullable<ServerOptions["SNICallback"]>;
+
+function namedBy(held: HeldCertificates): SniCallback {
+  return (name, done) => done(null, held.of(name));
+}
+
+/** Node's server begins the handshake as soon as it hears of a connection. */
+function divertConnections(server: Server, held: HeldCertificates): void {
+  const handlers = server.listeners("connection");
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    held.divert(socket, () => {
+      for (const handle of handlers) Reflect.apply(handle, server, [socket]);
+    });
+  });
 }
 
 /** One connection at a time has these two ends. */

@@ -61,7 +61,11 @@ export interface Connections {
 }
 
 /** Hands the server's requests to the gateway, and collects the connections that {@link Connections} names. */
-export function serveHttp1(server: HttpServer, gateway: Gateway, connections: Connections): void {
+export function serveHttp1(
+  server: HttpServer,
+  gateway: Pick<Gateway, "handleRequest" | "handleContinue" | "handleUpgrade">,
+  connections: Connections,
+): void {
   const { upgraded, table } = connections;
   const { handleRequest: serve, handleContinue: serveContinue } = gateway;
   server.maxHeadersCount = MAX_HEADER_LINES;

@@ -12,6 +12,7 @@ import { ConnectionTable } from "./connection-table.ts";
 import { breakOff } from "./answers-in-turn.ts";
 import { createPlainServer, retireHttp1, serveHttp1, type Connections } from "./http1-server.ts";
 import type { SecureOptions } from "./certified-server.ts";
+import type { Redirect } from "./redirect.ts";
 import { SecureServer } from "./secure-server.ts";
 
 /**
@@ -38,6 +39,8 @@ export interface ListenerOptions {
   readonly reusePort?: boolean;
   /** Speaks TLS, with HTTP/2 for who knows it; null or none: HTTP/1.1 in the clear. */
   readonly tls?: SecureOptions | null;
+  /** Answers whoever comes without TLS, in place of the gateway. */
+  readonly redirect?: Redirect | undefined;
   /** At the same time; default: as many as the system allows. For a new one the longest idle are ended. */
   readonly maxConnections?: number;
   readonly logger?: Logger;
@@ -60,7 +63,7 @@ export class Listener {
     this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, { ...tls, table });
     this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
     const { logger, host, port } = options;
-    serveHttp1(this.#server, gateway, this.#connections);
+    serveHttp1(this.#server, options.redirect ?? gateway, this.#connections);
     boundConnections(this.#server, { table, logger, facts: { host, port, maxConnections } });
     retiring?.addEventListener("abort", () => {
       retireHttp1(this.#server);

@@ -28,10 +28,10 @@ const CIPHERS = [
 
 /**
  * What `setSecureContext` takes, and goes for each new connection.
- * @param ticketKeys see `ticket-keys.ts`
+ * @param ticketKeys see `ticket-keys.ts`; none: those of the server
  */
-export function secureContext({ cert, key }: KeyPair, ticketKeys: Buffer): TlsOptions {
-  return { ...agreed, ticketKeys, cert, key };
+export function secureContext({ cert, key }: KeyPair, ticketKeys?: Buffer): TlsOptions {
+  return { ...agreed, ...(ticketKeys === undefined ? {} : { ticketKeys }), cert, key };
 }
 
 const agreed: TlsOptions = {
@@ -54,4 +54,9 @@ export function tlsOptions(ticketKeys: Buffer): TlsOptions {
     ALPNProtocols: HTTP1,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   };
+}
+
+/** Of a server that speaks nothing but one protocol, with certificates by name alone. */
+export function challengeOptions(protocols: readonly string[]): TlsOptions {
+  return { ...agreed, ALPNProtocols: [...protocols], handshakeTimeout: HANDSHAKE_TIMEOUT_MS };
 }

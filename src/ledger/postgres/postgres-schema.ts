@@ -333,6 +333,19 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE coinslot.closed_entries DROP CONSTRAINT closed_entries_kind_check,
     ADD CHECK (kind IN (${listed(ENTRY_KINDS)}));
   `,
+  // What is kept of certificates that an authority gives, and who may ask it.
+  `
+  CREATE TABLE coinslot.certificates (
+    name     text NOT NULL PRIMARY KEY,
+    text     text NOT NULL,
+    revision text NOT NULL
+  );
+  CREATE TABLE coinslot.certificate_lease (
+    id       integer NOT NULL PRIMARY KEY CHECK (id = 1),
+    holder   text    NOT NULL,
+    until_ms bigint  NOT NULL
+  );
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

@@ -9,6 +9,7 @@ import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Books } from "../books.ts";
 import type { Budgets } from "../budgets.ts";
+import type { KeptCertificates } from "../certificates.ts";
 import type { Pauses } from "../pauses.ts";
 import {
   type Lease,
@@ -24,6 +25,7 @@ import { lifeWithin } from "../life.ts";
 import * as machine from "../machine.ts";
 import { PostgresBooks } from "./postgres-books.ts";
 import { forgetBudgets, PostgresBudgets, PostgresPauses } from "./postgres-budgets.ts";
+import { PostgresCertificates } from "./postgres-certificates.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
@@ -58,6 +60,7 @@ import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
+export { readPostgresCertificates } from "./postgres-certificates.ts";
 export { openPostgresPauses } from "./postgres-budgets.ts";
 
 export interface PostgresLedgerOptions {
@@ -114,6 +117,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly sold: SoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
+  readonly certificates: KeptCertificates;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
   readonly #life: string;
@@ -133,6 +137,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     this.sold = new PostgresSoldOffers(database);
     this.budgets = new PostgresBudgets(database, time);
     this.pauses = new PostgresPauses(database, time);
+    this.certificates = new PostgresCertificates(database, time);
     this.#database = database;
     this.#listener = listener;
     this.#life = life;

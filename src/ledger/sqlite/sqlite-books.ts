@@ -48,6 +48,11 @@ export async function openSqliteBooks({
 }: {
   readonly path: string;
 }): Promise<Books & { close(): Promise<void> }> {
+  return new SqliteBooks(openForReading(path));
+}
+
+/** The same of the database alone. */
+export function openForReading(path: string): SqliteDatabase {
   if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
   const database = new SqliteDatabase(path, { readOnly: true });
   try {
@@ -58,7 +63,7 @@ export async function openSqliteBooks({
           `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
       );
     }
-    return new SqliteBooks(database);
+    return database;
   } catch (error) {
     database.close();
     throw error;

@@ -391,6 +391,19 @@ const MIGRATIONS: readonly string[] = [
   INSERT INTO closed_entries SELECT * FROM older_closed_entries;
   DROP TABLE older_closed_entries;
   `,
+  // What is kept of certificates that an authority gives, and who may ask it.
+  `
+  CREATE TABLE certificates (
+    name     TEXT NOT NULL PRIMARY KEY,
+    text     TEXT NOT NULL,
+    revision TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE certificate_lease (
+    id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    holder   TEXT    NOT NULL,
+    until_ms INTEGER NOT NULL
+  ) STRICT;
+  `,
 ];
 
 /** What this program reads and writes. */

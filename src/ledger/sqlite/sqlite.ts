@@ -32,12 +32,14 @@ import {
   type Draws,
   type Spend,
 } from "../purse.ts";
+import type { KeptCertificates } from "../certificates.ts";
 import type { Pauses } from "../pauses.ts";
 import type { OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { countedIn, reserve } from "./sqlite-budgets.ts";
+import { SqliteCertificates } from "./sqlite-certificates.ts";
 import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
@@ -109,6 +111,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly sold: SoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
+  readonly certificates: KeptCertificates;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
@@ -148,6 +151,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       counted: async (names) => countedIn(database, time.now(), names),
     };
     this.pauses = new SqlitePauses(database, time);
+    this.certificates = new SqliteCertificates(database, core, time);
     this.#submissions = new SqliteSubmissions(database, core, life);
     this.#resolutions = new SqliteResolutions(database, core);
   }

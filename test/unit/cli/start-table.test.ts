@@ -53,8 +53,8 @@ test("listeners are shown with the scheme that they speak", () => {
   const config = configOf(TEXT);
   const files = { certFile: "/run/tls.crt", keyFile: "/run/tls.key" };
   const places = [
-    { host: null, port: 8443, tls: files },
-    { host: null, port: 8402, tls: null },
+    { host: null, port: 8443, tls: files, redirect: false },
+    { host: null, port: 8402, tls: null, redirect: false },
   ];
   const gateway = places.map(({ port }) => ({ address: "::", family: "IPv6", port }));
   const table = startTable(

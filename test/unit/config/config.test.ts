@@ -23,7 +23,8 @@ describe("a configuration", () => {
 
     expect(config).toMatchObject({
       file: "/etc/coinslot/gateway.yaml",
-      listen: [{ host: null, port: 8402, tls: null }],
+      listen: [{ host: null, port: 8402, tls: null, redirect: false }],
+      acme: null,
       publicUrl: "http://localhost:8402",
       limits: {
         headerBytes: 32_768,
@@ -173,8 +174,31 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     ["[{ address: localhost:80 }]", { host: "localhost", port: 80 }],
   ])("listens on %s", (written, address) => {
     expect(parse(`${GATEWAY}${ROUTES}listen: ${written}`).listen).toEqual([
-      { ...address, tls: null },
+      { ...address, tls: null, redirect: false },
     ]);
+  });
+
+  test("asks an authority for the names of the file, by what its listeners can answer", () => {
+    const asking = (more: string, beside: string): unknown => {
+      const listen = `listen: [{ address: ":443", tls: { acme: { agreeToTerms: true${more} } } }${beside}]`;
+      const text = GATEWAY.replace("http://localhost:8402", "https://API.coinslot.dev/x");
+      const hosts = 'hosts: [www.coinslot.dev, "*.coinslot.dev", api.coinslot.dev]';
+      return parse(`${text}${ROUTES}${listen}\n${hosts}`).acme;
+    };
+    const standard = {
+      directory: "https://acme-v02.api.letsencrypt.org/directory",
+      ca: null,
+      email: null,
+      domains: ["api.coinslot.dev", "www.coinslot.dev"],
+      challenges: ["tls-alpn-01"],
+    };
+    expect(asking("", "")).toEqual(standard);
+    const both = { ...standard, challenges: ["http-01", "tls-alpn-01"] };
+    expect(asking("", ', ":80"')).toEqual(both);
+    expect(asking(", directory: staging, challenge: both", ', ":80"')).toEqual({
+      ...both,
+      directory: "https://acme-staging-v02.api.letsencrypt.org/directory",
+    });
   });
 
   test("trims the slash at the end of publicUrl and keeps a path", () => {

@@ -143,9 +143,10 @@ describe("the metrics that are named", () => {
     const onDashboard = new Set([...shown].map(bare));
     const own = [...(await knownMetrics())].filter((name) => name.startsWith("coinslot_"));
     const left = new Set(own.map(bare).filter((name) => !onDashboard.has(name)));
-    // For whoever looks closer: when it was, and how the checks of targets went.
+    // For whoever looks closer: when it was, how the checks of targets went, and why a certificate is about to end.
     expect(left).toEqual(
       new Set([
+        "coinslot_acme_failures_total",
         "coinslot_config_generations_total",
         "coinslot_config_info",
         "coinslot_config_last_reload_success_timestamp_seconds",
