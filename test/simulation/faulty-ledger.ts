@@ -33,6 +33,7 @@ export function faultyLedger(
     sold: ledger.sold,
     budgets: ledger.budgets,
     pauses: ledger.pauses,
+    outbox: ledger.outbox,
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),

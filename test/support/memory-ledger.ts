@@ -31,6 +31,7 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { gasBudget, moreGas, type Budgets } from "../../src/ledger/budgets.ts";
 import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
+import { eventOf } from "../../src/ledger/outbox-event.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
@@ -46,6 +47,7 @@ import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
+import { MemoryOutbox } from "./memory-outbox.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -58,6 +60,8 @@ export interface MemoryLedgerOptions {
   readonly time: Pick<Time, "now">;
   /** Unique to this life of a process. */
   readonly life: string;
+  /** Of the process, where it is a worker's. */
+  readonly outbox?: MemoryOutbox;
 }
 
 export class MemoryLedger implements Ledger, WorkerLife {
@@ -65,12 +69,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
   readonly sold: MemorySoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
+  readonly outbox: MemoryOutbox;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
   #isClosed = false;
 
-  constructor({ store, time, life }: MemoryLedgerOptions) {
+  constructor({ store, time, life, outbox }: MemoryLedgerOptions) {
     this.#store = store;
     this.#time = time;
     this.#life = life;
@@ -81,6 +86,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       counted: async (names) => store.counted(time.now(), names),
     };
     this.pauses = pausesIn(store, time);
+    this.outbox = outbox ?? new MemoryOutbox(store.messages, time);
   }
 
   async step<Kind extends TransitionKind>(
@@ -371,7 +377,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   worker(name: string): WorkerLife {
     const life = lifeWithin(this.#life, name);
-    return new MemoryLedger({ store: this.#store, time: this.#time, life });
+    const { outbox } = this;
+    return new MemoryLedger({ store: this.#store, time: this.#time, life, outbox });
   }
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
@@ -400,7 +407,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
   ): Outcome {
     this.#requireOpen();
     const moment = { life, nowMs: this.#time.now() };
-    const step = judge(this.#store.payments.get(key)?.row, moment);
+    const before = this.#store.payments.get(key)?.row;
+    const step = judge(before, moment);
+    if (step.next) this.outbox.add(eventOf(key, before, step.next), moment.nowMs);
     this.#store.apply(key, step, moment);
     if (step.answer !== undefined) this.#store.responses.set(key, step.answer);
     if (step.next?.offered === true) this.#store.offers.notify("");

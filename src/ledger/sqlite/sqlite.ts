@@ -32,6 +32,7 @@ import {
   type Draws,
   type Spend,
 } from "../purse.ts";
+import type { Outbox } from "../outbox.ts";
 import type { Pauses } from "../pauses.ts";
 import type { OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
@@ -109,6 +110,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly sold: SoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
+  readonly outbox: Outbox;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
@@ -148,6 +150,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       counted: async (names) => countedIn(database, time.now(), names),
     };
     this.pauses = new SqlitePauses(database, time);
+    this.outbox = core.outbox;
     this.#submissions = new SqliteSubmissions(database, core, life);
     this.#resolutions = new SqliteResolutions(database, core);
   }
