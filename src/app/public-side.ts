@@ -32,7 +32,7 @@ import { placesOfEach } from "./places.ts";
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
-  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers" | "watch"
+  "facilitator" | "refunds" | "webhooks" | "store" | "keeping" | "admin" | "payers" | "watch"
 >;
 
 export interface PublicSideOptions {

@@ -1,6 +1,7 @@
 /** Which steps of a payment others are told of, and what. */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { EventType, OutboxEvent } from "./outbox.ts";
+import type { EventType } from "../x402/event-type.ts";
+import type { OutboxEvent } from "./outbox.ts";
 import { isHeld, isRefunded } from "./payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { refundSummary } from "./refunds.ts";

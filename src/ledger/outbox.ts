@@ -8,26 +8,8 @@
  *       \-------- not, for so long: FAILED ---- replay: WAITING
  */
 import { randomUUID } from "node:crypto";
+import type { EventType } from "../x402/event-type.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
-
-/**
- * - `payment.sold`: a route's price was paid. `payment.undelivered`: an attempt to deliver it has failed.
- * - `payment.refunded`: it was paid back, by us or by other means, as the operator says.
- * - `payment.held`: paid in a transaction that is not ours; it waits for the operator.
- * - `network.closed`, `network.opened`: payments on a network are not taken any more, or again.
- * - `wallet.low`: an account of ours can pay for few more settlements.
- */
-export const EVENT_TYPES = [
-  "payment.sold",
-  "payment.undelivered",
-  "payment.refunded",
-  "payment.held",
-  "network.closed",
-  "network.opened",
-  "wallet.low",
-] as const;
-
-export type EventType = (typeof EVENT_TYPES)[number];
 
 export const MESSAGE_STATES = ["WAITING", "DELIVERED", "FAILED"] as const;
 

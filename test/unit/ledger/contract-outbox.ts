@@ -1,13 +1,8 @@
 /** What others are told: written with the step that it tells of, taken by one at a time, in order for each payment. */
 import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import {
-  EVENT_TYPES,
-  KEPT_FOR_MS,
-  TAKEN_FOR_MS,
-  type Given,
-  type Message,
-} from "../../../src/ledger/outbox.ts";
+import { KEPT_FOR_MS, TAKEN_FOR_MS, type Given, type Message } from "../../../src/ledger/outbox.ts";
+import { EVENT_TYPES } from "../../../src/x402/event-type.ts";
 import type { LedgerCapabilities, OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment, type ExamplePayment } from "./example-payment.ts";
