@@ -16,7 +16,7 @@ export const MESSAGE_STATES = ["WAITING", "DELIVERED", "FAILED"] as const;
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
 /** So long a message belongs to whoever has taken it, milliseconds: longer than giving it may take. */
-export const TAKEN_FOR_MS = 60_000;
+export const TAKEN_FOR_MS = 30_000;
 /** Messages that are kept at most; the oldest that are over go first, and then the oldest that wait. */
 export const MAX_MESSAGES = 100_000;
 /** Messages older than that go, milliseconds, whatever became of them: they can be replayed until then. */

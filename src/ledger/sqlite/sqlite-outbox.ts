@@ -58,6 +58,14 @@ export class SqliteOutbox implements Outbox {
     this.#recipients = recipients;
   }
 
+  /** What a process before this one had taken is due: nobody else has the file open. */
+  release(): void {
+    this.#database.run(
+      "UPDATE outbox SET taker = NULL, due_ms = :nowMs WHERE state = 'WAITING' AND taker IS NOT NULL",
+      { nowMs: this.#time.now() },
+    );
+  }
+
   /** Part of its caller's transaction. */
   add(event: OutboxEvent | undefined, atMs: number): void {
     for (const draft of draftsOf(event, this.#recipients)) {

@@ -32,7 +32,6 @@ import {
   type Draws,
   type Spend,
 } from "../purse.ts";
-import type { Outbox } from "../outbox.ts";
 import type { Pauses } from "../pauses.ts";
 import type { OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
@@ -43,6 +42,7 @@ import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
+import type { SqliteOutbox } from "./sqlite-outbox.ts";
 import { SqlitePauses } from "./sqlite-pauses.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { SqliteResolutions } from "./sqlite-resolutions.ts";
@@ -88,6 +88,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
     database.exec(DURABLE);
     migrate(database);
     const ledger = new SqliteLedger(database, lock, options);
+    ledger.outbox.release();
     await ledger.reap();
     return ledger;
   } catch (error) {
@@ -110,7 +111,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly sold: SoldOffers;
   readonly budgets: Budgets;
   readonly pauses: Pauses;
-  readonly outbox: Outbox;
+  readonly outbox: SqliteOutbox;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;

@@ -217,7 +217,7 @@ describe("what is not taken", () => {
     expect(new Set(pauses.slice(-5)).size).toBe(5);
     expect(time.offsetMs).toBeGreaterThan(TRIED_FOR_MS - 1.2 * MAX_RETRY_MS);
     expect(time.offsetMs).toBeLessThanOrEqual(TRIED_FOR_MS);
-    expect(await stored()).toMatchObject([{ state: "FAILED", error: "it answered 500" }]);
+    expect(await stored()).toMatchObject([{ state: "FAILED", error: expect.any(String) }]);
     const said = await metrics.registry.metrics();
     expect(said).toContain('coinslot_webhook_attempts_total{receiver="shop",result="given-up"} 1');
   });
