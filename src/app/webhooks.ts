@@ -94,6 +94,12 @@ export class Teller {
         const data = { network, ...(reason !== undefined && { reason }) };
         await this.#note(subject, reason !== undefined, { type, subject, data });
       }
+      // Nothing is sold there any more: that is no news.
+      const subjects = new Set(used.map((network) => `network ${network}`));
+      for (const [subject, isThere] of this.#troubles) {
+        const isLeft = subject.startsWith("network ") && !subjects.has(subject);
+        if (isThere && isLeft) await this.#note(subject, false);
+      }
       await this.#ground.time.sleep(LOOK_MS, signal);
     }
   }

@@ -20,6 +20,7 @@ import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
+import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...PATH_MUTANTS,
@@ -32,6 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...TURN_MUTANTS,
   ...SIGN_IN_MUTANTS,
   ...SALE_MUTANTS,
+  ...WEBHOOK_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

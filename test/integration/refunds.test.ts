@@ -329,6 +329,7 @@ test.each(["SQLite", "PostgreSQL"] as const)(
     const webhooks = (...words: readonly string[]): Promise<Finished> =>
       runHere(["webhooks", shop.site.file, ...words], shop.env);
     expect((await webhooks()).stdout).toBe("nothing waits, and nothing was given up\n");
+    expect((await webhooks("--replay", "--failed")).stdout).toBe("0 messages are sent again\n");
     const id = sold?.id ?? "";
     expect(await webhooks("--replay", "--id", id)).toMatchObject({
       code: 0,

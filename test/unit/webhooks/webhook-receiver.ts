@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
+import { systemTime, type Time } from "../../../src/time/time.ts";
 
 export const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
@@ -63,4 +64,21 @@ export async function startWebhookReceiver(
 
 function headersOf({ headers }: IncomingMessage): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+}
+
+/** Pauses are over at once; what is due is by a clock that a test sets forward. */
+export class QuickTime implements Time {
+  offsetMs = 0;
+
+  now(): number {
+    return systemTime.now() + this.offsetMs;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return systemTime.sleep(Math.min(ms, 3), signal);
+  }
+
+  timeout(ms: number): AbortSignal {
+    return systemTime.timeout(ms);
+  }
 }

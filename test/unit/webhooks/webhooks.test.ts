@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Message } from "../../../src/ledger/outbox.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
-import { systemTime, type Time } from "../../../src/time/time.ts";
 import type { ReceiverSettings } from "../../../src/webhooks/receiver.ts";
 import {
   FIRST_RETRY_MS,
@@ -14,24 +13,12 @@ import {
 } from "../../../src/webhooks/webhooks.ts";
 import { EVENT_TYPES } from "../../../src/x402/event-type.ts";
 import { MemoryMessages, MemoryOutbox } from "../../support/memory-outbox.ts";
-import { SECRET, startWebhookReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
-
-/** Pauses are over at once; what is due is by a clock that a test sets forward. */
-class QuickTime implements Time {
-  offsetMs = 0;
-
-  now(): number {
-    return systemTime.now() + this.offsetMs;
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return systemTime.sleep(Math.min(ms, 3), signal);
-  }
-
-  timeout(ms: number): AbortSignal {
-    return systemTime.timeout(ms);
-  }
-}
+import {
+  QuickTime,
+  SECRET,
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from "./webhook-receiver.ts";
 
 const OTHER_SECRET = `whsec_${Buffer.alloc(24, 9).toString("base64")}`;
 
