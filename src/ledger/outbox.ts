@@ -153,7 +153,7 @@ export function readMessage(columns: Readonly<Record<string, unknown>>): Message
     attempts: Number(columns.attempts),
     sinceMs: Number(columns.sinceMs),
     dueMs: Number(columns.dueMs),
-    error: columns.error === null ? null : String(columns.error).slice(0, MAX_ERROR),
+    error: typeof columns.error === "string" ? columns.error.slice(0, MAX_ERROR) : null,
   };
 }
 

@@ -75,7 +75,10 @@ async function receiver(): Promise<WebhookReceiver> {
 }
 
 const typesOf = ({ received }: WebhookReceiver): readonly string[] =>
-  received.map(({ type, data }) => `${type} ${String(data["reason"] ?? "")}`.trim());
+  received.map(({ type, data }) => {
+    const { reason } = data;
+    return typeof reason === "string" ? `${type} ${reason}` : type;
+  });
 
 test("a network that closes, and opens again, is told once, whoever sees it and however often", async () => {
   const shop = await receiver();

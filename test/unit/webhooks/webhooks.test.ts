@@ -1,10 +1,10 @@
 /** What waits is signed, sent, and sent again: in order for each payment, and one receiver holds up no other. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Message } from "../../../src/ledger/outbox.ts";
+import { TAKEN_FOR_MS, type Message } from "../../../src/ledger/outbox.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
-import type { ReceiverSettings } from "../../../src/webhooks/receiver.ts";
+import { ATTEMPT_MS, type ReceiverSettings } from "../../../src/webhooks/receiver.ts";
 import {
   FIRST_RETRY_MS,
   MAX_RETRY_MS,
@@ -224,6 +224,10 @@ describe("what is not taken", () => {
     await until(isOver);
     expect(shop.received).toHaveLength(3);
   });
+});
+
+test("an attempt is over long before its message may be another's", () => {
+  expect(2 * ATTEMPT_MS).toBeLessThanOrEqual(TAKEN_FOR_MS);
 });
 
 test("what waits, has failed and was dropped is counted", async () => {
