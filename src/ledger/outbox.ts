@@ -112,7 +112,7 @@ export interface Outbox extends Messages {
   take(recipient: string, taker: string, limit: number): Promise<readonly Message[]>;
   /** Of those that are still the taker's. */
   given(taker: string, given: readonly Given[]): Promise<void>;
-  /** Of each who has any. */
+  /** Of each for whom any waits or has failed. */
   counts(): Promise<readonly MessageCount[]>;
   /** One bounded step: what is too old or too much goes. Resolves with how many of them waited still. */
   tidy(): Promise<number>;

@@ -67,8 +67,12 @@ export class WebhookMeter {
     this.#dropped.inc(count);
   }
 
-  waiting(counts: readonly Waiting[], nowMs: number): void {
-    for (const gauge of [this.#waiting, this.#failed, this.#age]) gauge.reset();
+  /** @param receivers those that there are, also where nothing waits for them */
+  waiting(counts: readonly Waiting[], receivers: readonly string[], nowMs: number): void {
+    for (const gauge of [this.#waiting, this.#failed, this.#age]) {
+      gauge.reset();
+      for (const receiver of receivers) gauge.set({ receiver }, 0);
+    }
     for (const { recipient: receiver, waiting, failed, oldestMs } of counts) {
       this.#waiting.set({ receiver }, waiting);
       this.#failed.set({ receiver }, failed);

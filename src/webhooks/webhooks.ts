@@ -37,6 +37,7 @@ export interface WebhooksOptions {
 }
 
 interface Running {
+  readonly name: string;
   stop(): Promise<void>;
 }
 
@@ -71,6 +72,7 @@ export class Webhooks {
     this.#options.telemetry.metrics.webhooks.begin(settings.name);
     const running = this.#give(receiver, stopping.signal);
     return {
+      name: settings.name,
       async stop() {
         stopping.abort();
         await running;
@@ -156,7 +158,8 @@ export class Webhooks {
     let tidyMs = time.now();
     while (!signal.aborted) {
       try {
-        webhooks.waiting(await outbox.counts(), time.now());
+        const receivers = this.#running.map(({ name }) => name);
+        webhooks.waiting(await outbox.counts(), receivers, time.now());
         if (time.now() >= tidyMs) {
           tidyMs = time.now() + TIDY_MS;
           const dropped = await outbox.tidy();

@@ -90,7 +90,7 @@ export class MemoryOutbox implements Outbox {
   }
 
   async counts(): Promise<readonly MessageCount[]> {
-    const all = [...this.#messages.byPlace.values()];
+    const all = [...this.#messages.byPlace.values()].filter(({ state }) => state !== "DELIVERED");
     return [...new Set(all.map(({ recipient }) => recipient))].map((recipient) => {
       const theirs = all.filter((each) => each.recipient === recipient);
       const waiting = theirs.filter(({ state }) => state === "WAITING");

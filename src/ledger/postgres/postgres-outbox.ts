@@ -81,7 +81,7 @@ const COUNTS: Statement = {
   text: `SELECT recipient AS "recipient", count(*) FILTER (WHERE state = 'WAITING') AS "waiting",
            count(*) FILTER (WHERE state = 'FAILED') AS "failed",
            min(at_ms) FILTER (WHERE state = 'WAITING') AS "oldestMs"
-         FROM coinslot.outbox WHERE place > 0 GROUP BY recipient`,
+         FROM coinslot.outbox WHERE state <> 'DELIVERED' GROUP BY recipient`,
 };
 
 const CHOSEN = `m.place > 0 AND m.at_ms >= $1 AND ($2::text IS NULL OR m.id = $2)

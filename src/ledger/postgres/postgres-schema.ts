@@ -353,6 +353,7 @@ export const MIGRATIONS: readonly string[] = [
   );
   CREATE INDEX messages_due ON coinslot.outbox (recipient, due_ms, place) WHERE state = 'WAITING';
   CREATE INDEX messages_waiting ON coinslot.outbox (recipient, subject, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_open ON coinslot.outbox (recipient, state, at_ms) WHERE state <> 'DELIVERED';
   CREATE INDEX messages_by_time ON coinslot.outbox (at_ms);
   CREATE TABLE coinslot.troubles (
     subject  text   NOT NULL PRIMARY KEY,

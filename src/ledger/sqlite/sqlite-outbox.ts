@@ -123,7 +123,7 @@ export class SqliteOutbox implements Outbox {
     const rows = this.#database.all(
       `SELECT recipient, sum(state = 'WAITING') AS "waiting", sum(state = 'FAILED') AS "failed",
          min(CASE WHEN state = 'WAITING' THEN at_ms END) AS "oldestMs"
-       FROM outbox GROUP BY recipient`,
+       FROM outbox INDEXED BY messages_open WHERE state <> 'DELIVERED' GROUP BY recipient`,
       {},
     );
     return rows.map(readCount);

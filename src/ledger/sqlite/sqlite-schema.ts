@@ -412,6 +412,7 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX messages_due ON outbox (recipient, due_ms, place) WHERE state = 'WAITING';
   CREATE INDEX messages_waiting ON outbox (recipient, subject, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_open ON outbox (recipient, state, at_ms) WHERE state <> 'DELIVERED';
   CREATE INDEX messages_by_time ON outbox (at_ms);
   CREATE TABLE troubles (
     subject  TEXT    NOT NULL PRIMARY KEY,

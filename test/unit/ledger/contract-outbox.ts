@@ -234,12 +234,9 @@ export function describeOutbox(open: OpenLedger, can: LedgerCapabilities): void 
       expect(await give(ledger)).toEqual(["payment.refunded"]);
       expect(await give(ledger)).toEqual([]);
       expect(await give(ledger, {}, "books")).toEqual(["payment.refunded"]);
-      expect(await ledger.outbox.counts()).toContainEqual({
-        recipient: "shop",
-        waiting: 0,
-        failed: 1,
-        oldestMs: null,
-      });
+      expect(await ledger.outbox.counts()).toEqual([
+        { recipient: "shop", waiting: 0, failed: 1, oldestMs: null },
+      ]);
     });
 
     it("what is taken to nobody else, until its time is over", async () => {
@@ -247,6 +244,8 @@ export function describeOutbox(open: OpenLedger, can: LedgerCapabilities): void 
       await ledger.books.counts();
       const [taken] = await ledger.outbox.take("shop", "first taker", 100);
       expect(await ledger.outbox.take("shop", "second taker", 100)).toEqual([]);
+      const waiting = { recipient: "shop", waiting: 3, failed: 0, oldestMs: place().time.nowMs };
+      expect(await ledger.outbox.counts()).toContainEqual(waiting);
       place().time.nowMs += TAKEN_FOR_MS;
       const [again] = await ledger.outbox.take("shop", "second taker", 100);
       expect(again).toMatchObject({ id: taken?.id, attempts: 2 });
