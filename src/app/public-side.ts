@@ -35,7 +35,15 @@ import { placesOfEach } from "./places.ts";
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
-  "facilitator" | "refunds" | "store" | "keeping" | "admin" | "payers" | "watch" | "acme"
+  | "facilitator"
+  | "refunds"
+  | "store"
+  | "keeping"
+  | "admin"
+  | "payers"
+  | "watch"
+  | "acme"
+  | "webhooks"
 >;
 
 export interface PublicSideOptions {

@@ -40,7 +40,7 @@ function userName(): string {
  * Throws `LedgerUnavailable` where the ledger cannot be read or written; then nothing was changed.
  */
 export async function resolvePayment(
-  config: Pick<Config, "store" | "refunds" | "facilitator">,
+  config: Pick<Config, "store" | "webhooks" | "refunds" | "facilitator">,
   key: string,
   { isByHand = false, ...asked }: Omit<Resolution, "isSent"> & { readonly isByHand?: boolean },
 ): Promise<Resolving> {
@@ -81,7 +81,7 @@ export function refundsLast(
 }
 
 async function write(
-  config: Pick<Config, "store">,
+  config: Pick<Config, "store" | "webhooks">,
   key: PaymentKey,
   resolution: Resolution,
 ): Promise<Resolved> {

@@ -46,6 +46,7 @@ import { openServer, type Parts } from "./server.ts";
 import { saleRules } from "./sale-rules.ts";
 import { startSweeper } from "./sweeper.ts";
 import type { FeeWallet } from "./wallets.ts";
+import { Teller } from "./webhooks.ts";
 
 export interface SettlementProcess {
   readonly ledger: Ledger;
@@ -99,6 +100,9 @@ export async function openSettlementProcess(
   const sweeper = openSweeper(parts, ledger, () => inForce);
   closing.defer(() => sweeper?.stop());
   const least = new LeastAmounts(config);
+  const teller = new Teller(config, facilitation.networks, ground);
+  closing.defer(() => teller.stop());
+  teller.start();
   const gauges = startGauges({
     ...ground,
     get mechanisms() {
@@ -106,7 +110,10 @@ export async function openSettlementProcess(
     },
     assetsOf: (network) =>
       inForce.facilitator.embedded.find((each) => each.network === network)?.assets ?? [],
-    onWallet: (network, wallet) => least.note(network, wallet),
+    onWallet: (network, wallet) => {
+      least.note(network, wallet);
+      teller.wallet(network, wallet);
+    },
   });
   closing.defer(() => gauges.stop());
   const { feePayers, networks, router, observers, probes, remotes, wallets } = facilitation;
@@ -164,6 +171,7 @@ export async function openSettlementProcess(
         trusted = new TrustedProxies(next.trustedProxies);
         least.know(next);
         callers.know(tokensOf(next));
+        await teller.know(next);
         if (signing !== undefined) signers.learn(signing);
         sell();
       },

@@ -6,11 +6,22 @@ import { openSqliteLedger } from "../ledger/sqlite/sqlite.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 
+interface Ground {
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
 /** Throws `LedgerUnavailable` where it cannot be opened, or another process holds the file. */
 export async function openLedger(
-  { store }: Pick<Config, "store">,
-  { logger, time }: { readonly logger: Logger; readonly time: Time },
+  { store, webhooks }: Pick<Config, "store" | "webhooks">,
+  ground: Ground,
 ): Promise<Ledger> {
+  const ledger = await open(store, ground);
+  ledger.outbox.address(webhooks);
+  return ledger;
+}
+
+async function open(store: Config["store"], { logger, time }: Ground): Promise<Ledger> {
   const life = randomUUID();
   const onUnreadable = (key: string, reason: string): void => {
     logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");

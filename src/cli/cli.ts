@@ -26,6 +26,7 @@ import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments/payments.ts";
 import { addRoutes } from "./commands/routes.ts";
 import { addSchema } from "./commands/schema.ts";
+import { addWebhooks } from "./commands/webhooks.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const SERVE_HELP = `
@@ -94,6 +95,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addInit(program, (result) => (code = result));
   addReload(program, (result) => (code = result));
   addPause(program, (result) => (code = result));
+  addWebhooks(program, (result) => (code = result));
   addCompletion(program);
   program
     .command("recover")

@@ -113,7 +113,7 @@ function cut(shown: string | undefined): string | null {
 
 /** All but the routes, by the keys of the file. */
 function settingsOf(config: Config): object {
-  const { file: _, routes, upstreams, facilitator, store, keeping, ...rest } = config;
+  const { file: _, routes, upstreams, facilitator, store, keeping, webhooks, ...rest } = config;
   const { embedded, observed, remote, payees, leastAttodollars, bearer, gateways, ...others } =
     facilitator;
   const own = new Set(routes.flatMap(offersOf).map(({ payTo }) => payTo));
@@ -121,6 +121,7 @@ function settingsOf(config: Config): object {
   return {
     ...rest,
     upstreams: byName(upstreams, ({ name }) => name),
+    webhooks: byName(webhooks, ({ name }) => name),
     facilitator: {
       ...others,
       embedded: {

@@ -44,6 +44,7 @@ import { store, type Keeping, type Store } from "./store.ts";
 import { allowedNames } from "./upstream/upstream-headers.ts";
 import type { Upstream } from "./upstream/upstream.ts";
 import { onlyUpstream, upstreams } from "./upstream/upstreams.ts";
+import { webhooks, type WebhookEndpoint } from "./webhooks.ts";
 import { IDENTIFIER_USES } from "../x402/payment-identifier.ts";
 import type { SpokenVersions } from "../x402/x402.ts";
 
@@ -102,6 +103,8 @@ export interface Config {
   readonly payers: PayerRules;
   /** Null: what is paid back is paid by other means. */
   readonly refunds: RefundSettings | null;
+  /** Who is told what has happened, in the order written; names are unique. */
+  readonly webhooks: readonly WebhookEndpoint[];
   readonly store: Store;
   readonly keeping: Keeping;
   readonly logging: {
@@ -304,6 +307,11 @@ export const documentSchema = map({
     refunds,
     "How refunds are sent, by `coinslot payments --resolve KEY --refund` and, where automatic says so, by themselves. " +
       "Without it: you send them by other means.",
+  ),
+  webhooks: optional(
+    webhooks,
+    "Who is told what has happened, by name: { url, secrets, events }. Each message is posted at least once, in order for " +
+      "each payment, and signed as Standard Webhooks has it; what fails is tried again for three days.",
   ),
   store: optional(
     store,

@@ -4,6 +4,7 @@ import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
 import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
+import { resolveWebhooks } from "./webhooks.ts";
 import { resolveRefunds } from "./facilitator/refunds.ts";
 import type { Context } from "./reading/context.ts";
 import { fault } from "./reading/reading.ts";
@@ -65,6 +66,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     paywall: document.paywall,
     payers: resolvePayers(document.payers, context),
     refunds: resolveRefunds(document.refunds, settlers, context),
+    webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),
     logging: resolveLogging(document.logging, context),
     metrics: document.metrics,

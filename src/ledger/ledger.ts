@@ -20,6 +20,7 @@ import type { SubmissionCost } from "./accounts.ts";
 import type { Books } from "./books.ts";
 import type { Budgets } from "./budgets.ts";
 import type { KeptCertificates } from "./certificates.ts";
+import type { Outbox } from "./outbox.ts";
 import type { Pauses } from "./pauses.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
@@ -239,6 +240,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   readonly pauses: Pauses;
   /** Certificates that an authority gives, and what it takes to get them. */
   readonly certificates: KeptCertificates;
+  /** What others are to be told. */
+  readonly outbox: Outbox;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
   /** The secret by which challenges are made: made once, and the same for all who share the ledger. */

@@ -14,6 +14,7 @@ import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
 import { SalesMeter } from "./sales-meter.ts";
 import { WalletMeter } from "./wallet-meter.ts";
+import { WebhookMeter } from "./webhook-meter.ts";
 import { NetworkMeter } from "./network-meter.ts";
 import { currentContext, exemplarOf } from "./request-context.ts";
 import {
@@ -92,6 +93,7 @@ export class Metrics {
   readonly networks = new NetworkMeter(this.registry);
   readonly wallets = new WalletMeter(this.registry);
   readonly sales = new SalesMeter(this.registry);
+  readonly webhooks = new WebhookMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);
   readonly #routes = new RouteMeters(this.registry);
   readonly #queues = new Map<string, () => number>();

@@ -21,6 +21,7 @@ import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
+import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...PATH_MUTANTS,
@@ -34,6 +35,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...SIGN_IN_MUTANTS,
   ...SALE_MUTANTS,
   ...CERTIFICATE_MUTANTS,
+  ...WEBHOOK_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

@@ -9,6 +9,11 @@ import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
 import { Site, type Finished, type Served } from "../support/serve.ts";
 import { pendingOn } from "../support/stranger.ts";
+import {
+  SECRET,
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from "../unit/webhooks/webhook-receiver.ts";
 import { runHere } from "./cli/run-here.ts";
 
 /** Gateways are processes that are started and ended several times, on a machine that may be busy. */
@@ -56,13 +61,24 @@ class Shop implements AsyncDisposable {
   readonly payee = freshAccount().address;
   readonly site: Site;
 
-  private constructor(site: Site) {
+  readonly #webhooks: string;
+
+  private constructor(site: Site, webhooks: string) {
     this.site = site;
+    this.#webhooks = webhooks;
   }
 
-  static async open(store: Store, rules = "maxPerDay: $100", workers = 1): Promise<Shop> {
+  /** @param webhook where all that happens is told */
+  static async open(
+    store: Store,
+    rules = "maxPerDay: $100",
+    workers = 1,
+    webhook?: string,
+  ): Promise<Shop> {
     const options = store === "SQLite" ? {} : { store: await postgres.database() };
-    const shop = new Shop(await Site.create(options));
+    const told =
+      webhook && `webhooks: { shop: { url: "${webhook}", secrets: env:WEBHOOK_SECRET } }`;
+    const shop = new Shop(await Site.create(options), told ?? "");
     await chain.fund(shop.signer.address, 0n, ETHER);
     await chain.fund(shop.refunder.address, FLOAT);
     await shop.write(rules, workers);
@@ -84,11 +100,13 @@ shutdown: 1s
 workers: ${workers}
 routes:
   GET /weather: { price: $0.01, description: Weather }
+${this.#webhooks}
 `);
   }
 
   get env(): Readonly<Record<string, string>> {
-    return { SIGNER: this.signer.privateKey, REFUNDER: this.refunder.privateKey };
+    const keys = { SIGNER: this.signer.privateKey, REFUNDER: this.refunder.privateKey };
+    return { ...keys, WEBHOOK_SECRET: SECRET };
   }
 
   async start(): Promise<Served> {
@@ -249,6 +267,89 @@ describe.each(["SQLite", "PostgreSQL"] as const)("on %s", (store) => {
     expect(await served.end("SIGTERM")).toBe(0);
   });
 });
+
+/** What became of one payment, as a receiver that has taken each message at least once knows it. */
+function toldOf({ received }: WebhookReceiver, key: string): readonly string[] {
+  const ofIt = received.flatMap((each, at) => (each.data["payment"] === key ? [{ each, at }] : []));
+  const taken = new Map<string, { readonly type: string; readonly at: number }>();
+  for (const { each, at } of ofIt) {
+    if (each.status === 204 && !taken.has(each.id)) taken.set(each.id, { type: each.type, at });
+  }
+  // Not even an attempt of one is made before the one before it was taken.
+  const ids = [...new Set(ofIt.map(({ each }) => each.id))];
+  for (const [index, id] of ids.entries()) {
+    const begun = ofIt.find(({ each }) => each.id === id)?.at ?? 0;
+    const before = ids[index - 1];
+    if (before !== undefined) expect(taken.get(before)?.at ?? Infinity).toBeLessThan(begun);
+  }
+  return ids.map((id) => taken.get(id)?.type ?? "not taken");
+}
+
+test.each(["SQLite", "PostgreSQL"] as const)(
+  "webhooks come at least once and in order, under kill -9 and to who fails half the time: %s",
+  async (store) => {
+    let calls = 0;
+    // Of each two attempts one fails, in no order that fits the messages.
+    const fails = (): boolean => [true, false, false, true, true, false][(calls += 1) % 6] === true;
+    await using receiver = await startWebhookReceiver(() => (fails() ? 503 : 204));
+    const rules = "maxPerDay: $100, automatic: true";
+    await using shop = await Shop.open(store, rules, store === "SQLite" ? 2 : 1, receiver.url);
+    let served = await shop.start();
+    const sales: { readonly key: string; readonly header: string }[] = [];
+    for (const afterMs of store === "SQLite" ? [0, 60] : [0, 60, 250]) {
+      sales.push(await undelivered(shop, served));
+      await pause(afterMs);
+      await served.end("SIGKILL");
+      served = await shop.start();
+    }
+    // An attempt that the crash has undone is made again: it was told of only if it was stored.
+    for (const { header } of sales) await present(`${served.url}/weather`, header);
+    const refunded = [
+      "payment.sold",
+      ...Array.from({ length: 3 }, () => "payment.undelivered"),
+      "payment.refunded",
+    ];
+    for (const { key } of sales) {
+      await expect.poll(() => toldOf(receiver, key), POLL).toEqual(refunded);
+    }
+    const [sold] = receiver.received;
+    expect(sold?.data).toMatchObject({
+      network: "base-sepolia",
+      payTo: shop.payee,
+      amount: "0.01",
+      amountAtomic: "10000",
+      symbol: "USDC",
+      decimals: 6,
+      route: "GET /weather",
+      transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+    });
+
+    // Told again when it is asked for, under the same id; what was not taken is said.
+    const { length } = receiver.received;
+    const webhooks = (...words: readonly string[]): Promise<Finished> =>
+      runHere(["webhooks", shop.site.file, ...words], shop.env);
+    expect((await webhooks()).stdout).toBe("nothing waits, and nothing was given up\n");
+    expect((await webhooks("--replay", "--failed")).stdout).toBe("0 messages are sent again\n");
+    const id = sold?.id ?? "";
+    expect(await webhooks("--replay", "--id", id)).toMatchObject({
+      code: 0,
+      stdout: "1 message is sent again\n",
+    });
+    await expect
+      .poll(() => receiver.received.slice(length).map((each) => each.id), POLL)
+      .toContain(id);
+    const listed = await webhooks("--all", "--json");
+    expect(JSON.parse(listed.stdout).messages).toHaveLength(5 * sales.length);
+    expect(listed.stdout).toContain(id);
+    calls = 0;
+    expect(await webhooks("--test")).toMatchObject({ code: 0 });
+    expect(receiver.received.at(-1)).toMatchObject({
+      type: "coinslot.test",
+      data: { receiver: "shop" },
+    });
+    expect(await served.end("SIGTERM")).toBe(0);
+  },
+);
 
 test("by itself on a network that a reload has added", async () => {
   const rules = "maxPerDay: $100, automatic: true";

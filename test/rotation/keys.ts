@@ -132,6 +132,8 @@ const INPUT: Readonly<Record<string, unknown>> = {
   headerFields: { "X-City": { type: "string" } },
 };
 
+const WEBHOOK = { url: "http://127.0.0.1:9/hooks", secrets: "env:WEBHOOK_SECRET" };
+
 const TOKEN = {
   DUSD: {
     [NETWORK]: {
@@ -308,6 +310,13 @@ export const KEY_CHANGES: readonly KeyChange[] = [
     [[...SOLANA, "nativePrice"], "$150"],
   ]),
   only("payers.deny", ["payers", "deny"], "denied.txt"),
+  ...Object.entries({
+    url: "http://127.0.0.1:9/others",
+    secrets: ["env:OTHER_WEBHOOK_SECRET", "env:WEBHOOK_SECRET"],
+    events: ["payment.sold"],
+  }).map(([key, value]) =>
+    only(`webhooks.NAME.${key}`, ["webhooks", "shop"], { ...WEBHOOK, [key]: value }),
+  ),
   only("metrics.routeHistograms", ["metrics", "routeHistograms"], false),
   only("mode", ["mode"], "sell"),
   only("routes.NAME.mode", ["routes", "GET /free"], { price: "$0.01", mode: "shadow" }),

@@ -24,6 +24,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { freshSolanaKey } from "../support/solana-key.ts";
 import { USDC_DEVNET } from "../support/solana/set-up.ts";
 import { GENESIS_HASHES, startSolanaNode } from "../support/solana/solana-node.ts";
+import { SECRET } from "../unit/webhooks/webhook-receiver.ts";
 
 /** Longest that a buyer thinks about a price, milliseconds. */
 const THINKING_MS = 200;
@@ -123,6 +124,8 @@ export class RotationStage {
       TWO: two.privateKey,
       SOLANA_ONE: first.secret,
       SOLANA_TWO: second.secret,
+      WEBHOOK_SECRET: SECRET,
+      OTHER_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 8).toString("base64")}`,
     };
     const text = { now: textOf(fileOf(names)) };
     const parse = (): ParseResult =>

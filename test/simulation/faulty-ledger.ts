@@ -34,6 +34,7 @@ export function faultyLedger(
     budgets: ledger.budgets,
     pauses: ledger.pauses,
     certificates: ledger.certificates,
+    outbox: ledger.outbox,
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),

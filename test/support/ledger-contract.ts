@@ -19,6 +19,7 @@ import { describeHeld } from "../unit/ledger/contract-held.ts";
 import { describeIdentifiers } from "../unit/ledger/contract-identifiers.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
+import { describeOutbox } from "../unit/ledger/contract-outbox.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeRefunds } from "../unit/ledger/contract-refunds.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
@@ -76,6 +77,7 @@ export function ledgerContract(
     describe("held payments", () => describeHeld(open));
     describe("refunds", () => describeRefunds(open));
     describe("offers", () => describeOffers(open));
+    describe("the outbox", () => describeOutbox(open, capabilities));
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));
     describe("accounts", () => describeAccounts(open));

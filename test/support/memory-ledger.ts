@@ -32,6 +32,7 @@ import {
 import { gasBudget, moreGas, type Budgets } from "../../src/ledger/budgets.ts";
 import type { KeptCertificates } from "../../src/ledger/certificates.ts";
 import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
+import { eventOf } from "../../src/ledger/outbox-event.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
@@ -47,6 +48,7 @@ import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
+import { MemoryOutbox } from "./memory-outbox.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -59,6 +61,8 @@ export interface MemoryLedgerOptions {
   readonly time: Pick<Time, "now">;
   /** Unique to this life of a process. */
   readonly life: string;
+  /** Of the process, where it is a worker's. */
+  readonly outbox?: MemoryOutbox;
 }
 
 export class MemoryLedger implements Ledger, WorkerLife {
@@ -67,12 +71,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
   readonly budgets: Budgets;
   readonly pauses: Pauses;
   readonly certificates: KeptCertificates;
+  readonly outbox: MemoryOutbox;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
   #isClosed = false;
 
-  constructor({ store, time, life }: MemoryLedgerOptions) {
+  constructor({ store, time, life, outbox }: MemoryLedgerOptions) {
     this.#store = store;
     this.#time = time;
     this.#life = life;
@@ -84,6 +89,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     };
     this.pauses = pausesIn(store, time);
     this.certificates = certificatesIn(store, time);
+    this.outbox = outbox ?? new MemoryOutbox(store.messages, time);
   }
 
   async step<Kind extends TransitionKind>(
@@ -374,7 +380,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   worker(name: string): WorkerLife {
     const life = lifeWithin(this.#life, name);
-    return new MemoryLedger({ store: this.#store, time: this.#time, life });
+    const { outbox } = this;
+    return new MemoryLedger({ store: this.#store, time: this.#time, life, outbox });
   }
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
@@ -403,7 +410,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
   ): Outcome {
     this.#requireOpen();
     const moment = { life, nowMs: this.#time.now() };
-    const step = judge(this.#store.payments.get(key)?.row, moment);
+    const before = this.#store.payments.get(key)?.row;
+    const step = judge(before, moment);
+    if (step.next) this.outbox.add(eventOf(key, before, step.next), moment.nowMs);
     this.#store.apply(key, step, moment);
     if (step.answer !== undefined) this.#store.responses.set(key, step.answer);
     if (step.next?.offered === true) this.#store.offers.notify("");

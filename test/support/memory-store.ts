@@ -49,6 +49,7 @@ import {
   MAX_USED_ELSEWHERE_PER_PAYER,
   type UsedElsewhere,
 } from "../../src/ledger/used-elsewhere.ts";
+import { MemoryMessages } from "./memory-outbox.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 
@@ -94,6 +95,7 @@ export class MemoryStore {
     revision: 0,
     lease: { holder: "", untilMs: 0 },
   };
+  readonly messages = new MemoryMessages();
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */

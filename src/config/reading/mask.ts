@@ -39,6 +39,9 @@ const SECRET_PLACES: readonly SecretPlace[] = [
     open: /^(?:env:(?![1-9A-HJ-NP-Za-km-z]{43,44}$)[A-Za-z_]\w*|file:.*)$/,
     isWhole: true,
   },
+  { path: ["secrets"], open: /^(?:env:[A-Za-z_]\w*|file:.*)$/ },
+  { path: ["secrets", "*"], open: /^(?:env:[A-Za-z_]\w*|file:.*)$/ },
+  { path: ["webhooks", "*", "url"], open: /^[^?]*/ },
   { path: ["keySecret"], open: /^(?:env:[A-Za-z_]\w*|file:.*)$/, isWhole: true },
   // The key itself, where somebody took the file's text for its path.
   { path: ["tls", "key"], open: /^(?!-)\S{1,255}$/, isWhole: true },

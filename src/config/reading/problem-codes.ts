@@ -101,6 +101,7 @@ export const PROBLEM_CODES = {
   "hidden-listing": "What other gateways sell is listed where buyers cannot read it.",
   "no-rpc": "A chain has to be asked, and no endpoint of it is given.",
   "literal-secret": "A password or token stands in the file.",
+  "plain-webhook": "What was sold is told over a connection that is not encrypted.",
   "readable-key": "A file with a key can be read by every user of the machine.",
   "unexpanded-path": "A path has what only a shell would replace.",
   "literal-key": "A private key stands in the file.",

@@ -13,6 +13,7 @@ import {
   requestOf,
   type PaymentRow,
 } from "../payment-row.ts";
+import type { MessageDraft } from "../outbox.ts";
 import { dayStart } from "../refunds.ts";
 import {
   StatementRefused,
@@ -20,6 +21,7 @@ import {
   type Session,
   type Statement,
 } from "./postgres-database.ts";
+import { tellingOf } from "./postgres-outbox.ts";
 import { digestOf, readTombstone, type Tombstone } from "../tombstone.ts";
 
 /** Notices carry the payment's key. */
@@ -150,7 +152,7 @@ const INSERT: Statement = {
     SELECT FROM made`,
 };
 
-/** Takes the moves, the time and the life; and where `keeps`, the status, headers, body and end. */
+/** Takes the moves, the time and the life; and what else is written beside them takes. */
 function moving(name: string, from: "json_to_record" | "json_to_recordset", keeps = ""): Statement {
   return {
     name,
@@ -186,6 +188,13 @@ const MOVE_AND_KEEP = moving(
         INSERT INTO coinslot.responses (payment_key, status, headers, body, until_ms)
         SELECT payment_key, $4, $5, $6, $7 FROM moved
       )`,
+);
+
+const MOVE_AND_TELL = moving(
+  "move_payment_and_tell",
+  "json_to_record",
+  `,
+      told AS (${tellingOf("$4", "$2", "moved")})`,
 );
 
 const DELETE: Statement = {
@@ -302,12 +311,20 @@ export async function insertPayment(
 
 const UNIQUE_VIOLATION = "23505";
 
+/** What is written together with a step. */
+interface Beside {
+  readonly moment: Moment;
+  readonly kept?: Kept | undefined;
+  /** Nothing with an answer that is kept. */
+  readonly told?: readonly MessageDraft[];
+}
+
 /** Writes a step of the machine that changes something; false where the row is another by now. */
 export async function writeStep(
   session: Session,
   stored: Stored,
   { next, note }: Pick<Step<unknown>, "next" | "note">,
-  { moment, kept }: { readonly moment: Moment; readonly kept?: Kept | undefined },
+  { moment, kept, told = [] }: Beside,
 ): Promise<boolean> {
   if (next === undefined) return true;
   if (next === null) {
@@ -316,6 +333,9 @@ export async function writeStep(
   }
   const given = jsonOf(givenOf({ stored, next, note: note ?? "" }));
   const values = [given, moment.nowMs, moment.life];
+  if (told.length > 0) {
+    return (await session.query(MOVE_AND_TELL, [...values, jsonOf(told)])).length === 1;
+  }
   if (kept === undefined) return (await session.query(MOVE, values)).length === 1;
   const { status, headers, body } = kept.response;
   const answer = [status, jsonOf(headers), Buffer.from(body), kept.untilMs];

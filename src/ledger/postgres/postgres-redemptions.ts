@@ -23,6 +23,7 @@ import { identityOf, requestOf } from "../payment-row.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
+import type { PostgresOutbox } from "./postgres-outbox.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { readBought, useSignIn } from "./postgres-sign-ins.ts";
@@ -84,6 +85,7 @@ const NOTE_USED_ELSEWHERE: Statement = {
 export interface PostgresGround {
   readonly database: PostgresDatabase;
   readonly listener: PostgresListener;
+  readonly outbox: PostgresOutbox;
   readonly time: Time;
   readonly onUnreadable: OnUnreadable;
 }

@@ -9,6 +9,7 @@ import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } f
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
+import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
@@ -344,6 +345,32 @@ export const MIGRATIONS: readonly string[] = [
     id       integer NOT NULL PRIMARY KEY CHECK (id = 1),
     holder   text    NOT NULL,
     until_ms bigint  NOT NULL
+  );
+  `,
+  // What others are to be told (webhooks), and what is wrong that they were told of.
+  `
+  CREATE TABLE coinslot.outbox (
+    place     bigint  NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id        text    NOT NULL,
+    recipient text    NOT NULL,
+    type      text    NOT NULL,
+    subject   text    NOT NULL,
+    data      text    NOT NULL,
+    at_ms     bigint  NOT NULL,
+    state     text    NOT NULL CHECK (state IN (${listed(MESSAGE_STATES)})),
+    attempts  integer NOT NULL CHECK (attempts >= 0),
+    since_ms  bigint  NOT NULL,
+    due_ms    bigint  NOT NULL,
+    taker     text,
+    error     text
+  );
+  CREATE INDEX messages_due ON coinslot.outbox (recipient, due_ms, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_waiting ON coinslot.outbox (recipient, subject, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_open ON coinslot.outbox (recipient, state, at_ms) WHERE state <> 'DELIVERED';
+  CREATE INDEX messages_by_time ON coinslot.outbox (at_ms);
+  CREATE TABLE coinslot.troubles (
+    subject  text   NOT NULL PRIMARY KEY,
+    since_ms bigint NOT NULL
   );
   `,
 ];

@@ -10,7 +10,9 @@ import {
   type TransitionOf,
 } from "../ledger.ts";
 import * as machine from "../machine.ts";
+import { eventOf } from "../outbox-event.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
+import type { PostgresOutbox } from "./postgres-outbox.ts";
 import {
   insertPayment,
   lockCounted,
@@ -28,6 +30,7 @@ const MAX_TRIES = 10;
 
 interface Ground {
   readonly database: PostgresDatabase;
+  readonly outbox: Pick<PostgresOutbox, "drafts">;
   readonly time: Time;
 }
 
@@ -97,10 +100,12 @@ export class PostgresSteps {
   async #write(key: PaymentKey, { stored, step, moment }: Writing): Promise<boolean> {
     const { next, note, answer } = step;
     if (stored !== undefined) {
+      const event = next ? eventOf(key, stored.row, next) : undefined;
+      const told = this.#ground.outbox.drafts(event);
       const untilMs = next?.replayUntilMs ?? null;
       const kept: Kept | undefined =
         answer === undefined || untilMs === null ? undefined : { response: answer, untilMs };
-      return writeStep(this.#ground.database, stored, step, { moment, kept });
+      return writeStep(this.#ground.database, stored, step, { moment, kept, told });
     }
     if (!next) return true;
     return insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment);

@@ -10,6 +10,7 @@ import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { Books } from "../books.ts";
 import type { Budgets } from "../budgets.ts";
 import type { KeptCertificates } from "../certificates.ts";
+import type { Outbox } from "../outbox.ts";
 import type { Pauses } from "../pauses.ts";
 import {
   type Lease,
@@ -29,6 +30,7 @@ import { PostgresCertificates } from "./postgres-certificates.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
+import { PostgresOutbox } from "./postgres-outbox.ts";
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { readOffers, readRefunds } from "./postgres-queues.ts";
@@ -62,6 +64,7 @@ import { messageOf } from "../../x402/result.ts";
 export { openPostgresBooks } from "./postgres-books.ts";
 export { readPostgresCertificates } from "./postgres-certificates.ts";
 export { openPostgresPauses } from "./postgres-budgets.ts";
+export { openPostgresMessages } from "./postgres-outbox.ts";
 
 export interface PostgresLedgerOptions {
   /** `postgres://user:password@host:port/database`; a secret. */
@@ -118,6 +121,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly budgets: Budgets;
   readonly pauses: Pauses;
   readonly certificates: KeptCertificates;
+  readonly outbox: Outbox;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
   readonly #life: string;
@@ -131,13 +135,16 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     listener: PostgresListener,
     { time, life, logger, onUnreadable }: PostgresLedgerOptions,
   ) {
-    const ground = { database, listener, time, onUnreadable: onUnreadable ?? (() => undefined) };
+    const outbox = new PostgresOutbox(database, time);
+    const shared = { database, listener, outbox, time };
+    const ground = { ...shared, onUnreadable: onUnreadable ?? (() => undefined) };
     super(ground, life);
     this.books = new PostgresBooks(database);
     this.sold = new PostgresSoldOffers(database);
     this.budgets = new PostgresBudgets(database, time);
     this.pauses = new PostgresPauses(database, time);
     this.certificates = new PostgresCertificates(database, time);
+    this.outbox = outbox;
     this.#database = database;
     this.#listener = listener;
     this.#life = life;

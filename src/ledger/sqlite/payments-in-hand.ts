@@ -5,9 +5,11 @@
  * where that is taken back, so is what was done here since its mark.
  */
 import type { Timers } from "../../time/time.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../x402/x402.ts";
 import type { StoredResponse } from "../ledger.ts";
 import type { Moment, Step } from "../machine.ts";
+import { eventOf } from "../outbox-event.ts";
 import { identityOf, requestOf, type PaymentRow } from "../payment-row.ts";
 import {
   isAnotherUse,
@@ -119,6 +121,7 @@ export class PaymentsInHand {
       history: `${known?.history ?? ""}${historyLine(next, note, moment)}`,
       updatedMs: moment.nowMs,
       answer: answerOf(next, answer) ?? known?.answer,
+      events: [...(known?.events ?? []), ...eventsOf({ key, before, step, moment }, next)],
     });
   }
 
@@ -202,6 +205,12 @@ function facts(
 
 function historyLine({ state }: PaymentRow, note: string, { nowMs, life }: Moment): string {
   return `${JSON.stringify([nowMs, state, note, life])}\n`;
+}
+
+function eventsOf({ key, before, moment }: Change, next: PaymentRow): Written["events"] {
+  // The column holds nothing but keys.
+  const event = eventOf(key as PaymentKey, before, next);
+  return event === undefined ? [] : [{ event, atMs: moment.nowMs }];
 }
 
 function answerOf(

@@ -23,6 +23,7 @@ import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
 import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
+import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { boughtBy, useSignIn } from "./sqlite-sign-ins.ts";
 import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
@@ -73,6 +74,7 @@ export type OnStep = (key: PaymentKey, step: Step<unknown>, moment: Moment) => v
 export class SqliteCore {
   readonly time: Time;
   readonly onUnreadable: SqliteCoreOptions["onUnreadable"];
+  readonly outbox: SqliteOutbox;
   readonly #database: SqliteDatabase;
   readonly #timers: Timers;
   readonly #rows: SqliteRows;
@@ -100,7 +102,9 @@ export class SqliteCore {
     this.time = time;
     this.#database = database;
     this.#timers = timers;
-    this.#rows = new SqliteRows(database);
+    const write: SqliteOutboxOptions["write"] = (step) => this.write(step);
+    this.outbox = new SqliteOutbox({ database, time, write });
+    this.#rows = new SqliteRows(database, this.outbox);
     this.#hand = new PaymentsInHand(this.#rows, timers);
     const events = {
       onCommitted: () => {

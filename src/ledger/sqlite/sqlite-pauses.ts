@@ -1,10 +1,8 @@
 /** What is paused, as rows of SQLite. */
-import { existsSync } from "node:fs";
 import type { Time } from "../../time/time.ts";
-import { LedgerUnavailable } from "../ledger-fault.ts";
 import { readPause, type Pause, type Pauses, type PauseScope } from "../pauses.ts";
-import { SqliteDatabase } from "./sqlite-database.ts";
-import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+import { openBeside } from "./sqlite-schema.ts";
 
 type Now = Pick<Time, "now">;
 
@@ -59,22 +57,7 @@ export async function openSqlitePauses({
   readonly path: string;
   readonly time: Now;
 }): Promise<Pauses & { close(): Promise<void> }> {
-  if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
-  const database = new SqliteDatabase(path);
-  try {
-    const version = schemaVersion(database);
-    if (version !== SCHEMA_VERSION) {
-      throw new LedgerUnavailable(
-        `the ledger ${path} has schema version ${version}, and this program writes ` +
-          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
-      );
-    }
-    // The file is tidied up by its own process.
-    database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
-  } catch (error) {
-    database.close();
-    throw error;
-  }
+  const database = openBeside(path);
   const pauses = new SqlitePauses(database, time);
   return {
     list: () => pauses.list(),

@@ -8,6 +8,7 @@ import {
   MAX_REPLAYS,
   type StoredResponse,
 } from "../ledger.ts";
+import type { OutboxEvent } from "../outbox.ts";
 import { ledToFor } from "../payment-judgement.ts";
 import {
   amountOf,
@@ -18,6 +19,7 @@ import {
   type PaymentRow,
 } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
+import type { SqliteOutbox } from "./sqlite-outbox.ts";
 import { digestOf, packTransaction, readTombstone, type Tombstone } from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
@@ -124,18 +126,27 @@ export interface Written {
   readonly createdMs: number | undefined;
   readonly identity: string | null;
   readonly answer: KeptAnswerRow | undefined;
+  /** What others are to be told of it, the oldest first. */
+  readonly events: readonly DatedEvent[];
+}
+
+interface DatedEvent {
+  readonly event: OutboxEvent;
+  readonly atMs: number;
 }
 
 /** Every method that writes is part of its caller's transaction. */
 export class SqliteRows {
   readonly #database: SqliteDatabase;
+  readonly #outbox: Pick<SqliteOutbox, "add">;
   /** Statements that change some columns, by those as a set of bits. */
   readonly #updates = new Map<number, string>();
   /** Whom something may have been left for, and nobody else; most payers are not among them. */
   #leftPayers: Set<string> | undefined;
 
-  constructor(database: SqliteDatabase) {
+  constructor(database: SqliteDatabase, outbox: Pick<SqliteOutbox, "add">) {
     this.#database = database;
+    this.#outbox = outbox;
   }
 
   read(key: string): PaymentRow | undefined {
@@ -191,6 +202,7 @@ export class SqliteRows {
     if (stored === undefined) this.#insert(key, written);
     else this.#update(key, stored, written);
     if (written.answer !== undefined) this.#keep(key, written.answer);
+    for (const { event, atMs } of written.events) this.#outbox.add(event, atMs);
   }
 
   delete(key: string): void {

@@ -2,13 +2,15 @@
  * The tables of the SQLite ledger and how a file gets them. The CHECKs repeat what the transitions
  * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
  */
+import { existsSync } from "node:fs";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
+import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
-import type { SqliteDatabase } from "./sqlite-database.ts";
+import { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
@@ -404,6 +406,32 @@ const MIGRATIONS: readonly string[] = [
     until_ms INTEGER NOT NULL
   ) STRICT;
   `,
+  // What others are to be told (webhooks), and what is wrong that they were told of.
+  `
+  CREATE TABLE outbox (
+    place     INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id        TEXT    NOT NULL,
+    recipient TEXT    NOT NULL,
+    type      TEXT    NOT NULL,
+    subject   TEXT    NOT NULL,
+    data      TEXT    NOT NULL CHECK (json_valid(data)),
+    at_ms     INTEGER NOT NULL,
+    state     TEXT    NOT NULL CHECK (state IN (${listed(MESSAGE_STATES)})),
+    attempts  INTEGER NOT NULL CHECK (attempts >= 0),
+    since_ms  INTEGER NOT NULL,
+    due_ms    INTEGER NOT NULL,
+    taker     TEXT,
+    error     TEXT
+  ) STRICT;
+  CREATE INDEX messages_due ON outbox (recipient, due_ms, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_waiting ON outbox (recipient, subject, place) WHERE state = 'WAITING';
+  CREATE INDEX messages_open ON outbox (recipient, state, at_ms) WHERE state <> 'DELIVERED';
+  CREATE INDEX messages_by_time ON outbox (at_ms);
+  CREATE TABLE troubles (
+    subject  TEXT    NOT NULL PRIMARY KEY,
+    since_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** What this program reads and writes. */
@@ -428,4 +456,28 @@ export function migrate(database: SqliteDatabase): void {
     for (const sql of MIGRATIONS.slice(version)) database.exec(sql);
     database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
   });
+}
+
+/**
+ * Opens a ledger that another process may have open, for what nobody keeps in memory. Throws {@link LedgerUnavailable}
+ * where there is no such file, or one of another schema.
+ */
+export function openBeside(path: string): SqliteDatabase {
+  if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
+  const database = new SqliteDatabase(path);
+  try {
+    const version = schemaVersion(database);
+    if (version !== SCHEMA_VERSION) {
+      throw new LedgerUnavailable(
+        `the ledger ${path} has schema version ${version}, and this program writes ` +
+          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
+      );
+    }
+    // The file is tidied up by its own process.
+    database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
 }

@@ -44,6 +44,7 @@ import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
+import type { SqliteOutbox } from "./sqlite-outbox.ts";
 import { SqlitePauses } from "./sqlite-pauses.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { SqliteResolutions } from "./sqlite-resolutions.ts";
@@ -89,6 +90,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
     database.exec(DURABLE);
     migrate(database);
     const ledger = new SqliteLedger(database, lock, options);
+    ledger.outbox.release();
     await ledger.reap();
     return ledger;
   } catch (error) {
@@ -112,6 +114,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly budgets: Budgets;
   readonly pauses: Pauses;
   readonly certificates: KeptCertificates;
+  readonly outbox: SqliteOutbox;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
@@ -152,6 +155,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     };
     this.pauses = new SqlitePauses(database, time);
     this.certificates = new SqliteCertificates(database, core, time);
+    this.outbox = core.outbox;
     this.#submissions = new SqliteSubmissions(database, core, life);
     this.#resolutions = new SqliteResolutions(database, core);
   }

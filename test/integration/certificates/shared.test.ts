@@ -95,5 +95,5 @@ async function openStore(url: string) {
   const { Secret } = await import("../../../src/config/facilitator/secret.ts");
   const place = new URL(url).host;
   const store = { kind: "postgres", url: new Secret(url), place, encryption: "none" } as const;
-  return { url, ledger: await openLedger({ store }, { logger, time: systemTime }) };
+  return { url, ledger: await openLedger({ store, webhooks: [] }, { logger, time: systemTime }) };
 }

@@ -110,6 +110,12 @@ export const RUNS: readonly Run[] = [
     test: "test/integration/cli/resolve.test.ts",
     words: "runHere([name, site.file, ...options], env)",
   },
+  {
+    like: /^coinslot webhooks FILE(?: --test| --replay --failed)?$/,
+    how: "test",
+    test: "test/integration/refunds.test.ts",
+    words: 'runHere(["webhooks", shop.site.file, ...words], shop.env)',
+  },
   { like: /^coinslot payments FILE --state [A-Z,]+(?: --since \w+)?$/, how: "here" },
   { like: /^coinslot payments(?: FILE)? --show(?: KEY)?$/, how: "here" },
   { like: /^coinslot payments FILE --export PATH$/, how: "here" },

@@ -22,6 +22,7 @@ import { freshSolanaKey } from "../../support/solana-key.ts";
 import { SLOT_MS } from "../../support/solana-shop.ts";
 import { startSolanaNode } from "../../support/solana/solana-node.ts";
 import { startBackend } from "./stage.ts";
+import { SECRET, startWebhookReceiver } from "../../unit/webhooks/webhook-receiver.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -73,6 +74,7 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     const elsewhere = closing.use(
       await startScriptedFacilitator(() => ({ status: 200, body: { kinds: [] } })),
     );
+    const receiver = closing.use(await startWebhookReceiver());
     site = closing.use(await Site.create());
     await writeFile(join(site.folder, "tls.crt"), FIRST.cert);
     await writeFile(join(site.folder, "tls.key"), FIRST.key);
@@ -80,6 +82,7 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
       SIGNER: signer.privateKey,
       SOLANA_KEY: feePayer.secret,
       REFUNDS: freshAccount().privateKey,
+      WEBHOOK_SECRET: SECRET,
     };
     served = await site.serve(
       `
@@ -94,6 +97,7 @@ facilitator:
       solana-devnet: { rpc: ["${node.rpcUrl}"], signers: [env:SOLANA_KEY] }
   remote: [{ url: "${elsewhere.url}" }]
 refunds: { signer: { evm: env:REFUNDS }, maxPerDay: $1 }
+webhooks: { shop: { url: "${receiver.url}", secrets: env:WEBHOOK_SECRET } }
 unmatched: deny
 workers: 2
 logging: { level: info, access: { format: combined, file: access.log } }

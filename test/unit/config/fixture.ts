@@ -89,6 +89,7 @@ export const environment: Environment = {
     SOLANA_LARGE_JSON: keypairFile(SOLANA_HEX).replace("[90", "[346"),
     SOLANA_HEX,
     SOLANA_WORDS: Array.from({ length: 12 }, () => "abandon").join(" "),
+    WEBHOOK_SECRET: `whsec_${"A".repeat(43)}=`,
     EMPTY: "",
     BARE_NUMBER: "0.02",
     CDP_KEY: Buffer.from(SOLANA_HEX, "hex").toString("base64"),

@@ -41,6 +41,7 @@ const WEATHER_TOKEN = "another-very-secret-token";
 const ENV = {
   SOLANA_KEY: SOLANA_BASE58,
   REFUND_KEY: `0x${"07".repeat(32)}`,
+  WEBHOOK_SECRET: `whsec_${"A".repeat(43)}=`,
   REFUND_SOLANA_KEY: keypairFile(OTHER_SOLANA_HEX),
   SOLANA_RPC: `https://rpc.example.com/?api-key=${RPC_KEY}`,
   FACILITATOR_TOKEN: TOKEN,

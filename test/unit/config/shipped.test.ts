@@ -66,6 +66,7 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
       BASE_KEY: KEY,
       BASE_RPC: "https://rpc.example.com/v2/key",
       REFUND_KEY: `0x${"07".repeat(32)}`,
+      WEBHOOK_SECRET: `whsec_${"A".repeat(43)}=`,
       REFUND_SOLANA_KEY: keypairFile(OTHER_SOLANA_HEX),
       SOLANA_KEY: SOLANA_BASE58,
       SOLANA_RPC: "https://rpc.example.com/?api-key=key",

@@ -13,9 +13,10 @@ const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-
 
 /** Tables that hold a handful of rows, or a bounded list. */
 const SMALL_TABLES = new Set(
-  "accounts heartbeat route_terms used_elsewhere used_sign_ins secrets resolutions pauses".split(
-    " ",
-  ),
+  (
+    "accounts heartbeat route_terms used_elsewhere used_sign_ins secrets resolutions pauses outbox " +
+    "troubles"
+  ).split(" "),
 );
 
 /** Collects what is prepared from now on. */

@@ -1,0 +1,56 @@
+/** Which steps of a payment others are told of, and what. */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { EventType } from "../x402/event-type.ts";
+import type { OutboxEvent } from "./outbox.ts";
+import { isHeld, isRefunded } from "./payment-judgement.ts";
+import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
+import { refundSummary } from "./refunds.ts";
+
+/** What a step of a payment is to others; nothing of what other resource servers sold. */
+export function eventOf(
+  key: PaymentKey,
+  before: PaymentRow | undefined,
+  next: PaymentRow,
+): OutboxEvent | undefined {
+  if (before === undefined || next.binding === null) return undefined;
+  if (isHeld(next) && !isHeld(before)) return paymentEvent("payment.held", key, next);
+  if (next.settledTransaction !== null && before.settledTransaction === null) {
+    return paymentEvent("payment.sold", key, next);
+  }
+  if (isFailedAttempt(before, next)) {
+    const { attempts } = next;
+    const isRefunding = next.refundState !== null;
+    return paymentEvent("payment.undelivered", key, next, { attempts, isRefunding });
+  }
+  const isByUs = next.refundState === "REFUNDED" && before.refundState !== "REFUNDED";
+  const isByHand = isPaidByHand(next) && !isPaidByHand(before);
+  if (!isByUs && !isByHand) return undefined;
+  const refundTransaction = refundSummary(next)?.transaction ?? null;
+  return paymentEvent("payment.refunded", key, next, { refundTransaction });
+}
+
+/** An attempt that counts. */
+function isFailedAttempt(before: PaymentRow, next: PaymentRow): boolean {
+  if (before.state !== "DELIVERING") return false;
+  return next.state === "FAILED" || (next.state === "SETTLED" && next.attempts === before.attempts);
+}
+
+function isPaidByHand(row: PaymentRow): boolean {
+  return isRefunded(row) && row.refundState === null;
+}
+
+/** Nothing of what was asked for but the route: a query may hold what is nobody's business. */
+function paymentEvent(
+  type: EventType,
+  key: PaymentKey,
+  row: PaymentRow,
+  more: OutboxEvent["data"] = {},
+): OutboxEvent {
+  const request = requestOf(row);
+  const { asset, payTo } = request.paymentRequirements;
+  const { network, payer, route } = row;
+  const transaction = row.settledTransaction ?? row.heldTransaction;
+  const amountAtomic = amountOf(request);
+  const data = { payment: key, network, payer, payTo, asset, amountAtomic, route, transaction };
+  return { type, subject: key, data: { ...data, ...more } };
+}
