@@ -135,6 +135,8 @@ export interface SubmittedPayment {
   readonly request: FacilitatorRequest;
   /** Key of the route that sells for it; null: it is settled for somebody else, or nobody knows. */
   readonly route: string | null;
+  /** It pays another one back. */
+  readonly isTransferBack: boolean;
   readonly state: PaymentState;
   /** Null until it is settled. */
   readonly settledTransaction: string | null;

@@ -3,6 +3,7 @@ import { caughtBy, type Mutant } from "./mutant.ts";
 
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const WORKER = "test/unit/payments/settlement/refunds.test.ts";
+const ENGINE = "test/unit/payments/settlement/embedded.test.ts";
 const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
 const SOLANA_SIGNING = "test/unit/mechanism/solana/refunder.test.ts";
 const LEAVING = "test/integration/gateway/left-before.test.ts";
@@ -108,6 +109,11 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     file: "src/mechanism/evm/evm.ts",
     find: "const isOurs = payerOf(request.paymentPayload) === this.refunder?.address;",
     put: "const isOurs = payerOf(request.paymentPayload) !== this.refunder?.address;",
+  }),
+  caughtBy(ENGINE, "takes what is paid back for income", {
+    file: "src/payments/settlement/payment-verdicts.ts",
+    find: "if (isTransferBack) return;",
+    put: "void isTransferBack;",
   }),
   caughtBy(STATUS, "tells of any payment whose key is known", {
     file: "src/x402/payment-status.ts",

@@ -41,7 +41,7 @@ import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
 import { dayStart } from "../../src/ledger/refunds.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
-import { accountName } from "../../src/ledger/submission-row.ts";
+import { accountName, submittedOf } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
 import type { Tombstone } from "../../src/ledger/tombstone.ts";
 import {
@@ -248,10 +248,7 @@ export class MemoryStore {
     const payments: StoredSubmission["payments"][number][] = [];
     for (const [key, { row }] of this.payments) {
       if (row.submission !== submission.id) continue;
-      const { state, route, settledTransaction } = row;
-      const heldTransaction = state === "SIGNED" ? row.heldTransaction : null;
-      const facts = { route, state, settledTransaction, heldTransaction };
-      payments.push({ key, request: requestOf(row), ...facts });
+      payments.push(submittedOf(row, key as PaymentKey));
     }
     return { ...submission, payments };
   }

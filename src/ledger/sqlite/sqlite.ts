@@ -52,7 +52,7 @@ import { signInKey } from "./sqlite-sign-ins.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { sweepOnce } from "./sqlite-sweep.ts";
-import { firstSubmission, requireSignedFor } from "../submission-row.ts";
+import { firstSubmission, requireSignedFor, submittedOf } from "../submission-row.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedSettlement } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
@@ -192,9 +192,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       const payments = keys.map((key) => {
         const { next } = this.#take(key, (row, moment) => machine.sign(row, submission.id, moment));
         if (!next) throw new TypeError("a signed payment has a row");
-        const { state, route, settledTransaction } = next;
-        const facts = { state, route, settledTransaction, heldTransaction: null };
-        return { key, request: requestOf(next), ...facts };
+        return submittedOf(next, key);
       });
       return { ...submission, payments };
     });

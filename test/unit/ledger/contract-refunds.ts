@@ -329,7 +329,8 @@ export function describeRefunds(open: OpenLedger): void {
     const { request } = back;
     const begun = { kind: "begin", request, caller: CALLER, route: "GET /a" } as const;
     expect(await ledger.step(back.key, begun)).toEqual({ kind: "granted" });
-    const { id } = await sign(ledger, [back]);
+    const { id, payments } = await sign(ledger, [back]);
+    expect(payments).toMatchObject([{ key: back.key, isTransferBack: true }]);
     const cost = { feeAtomic: "9", priorityAtomic: "0", moved: 1, priceAttodollars: null };
     await ledger.step(back.key, {
       kind: "settled",
