@@ -39,13 +39,18 @@ export type RefundStep =
   /** Only where no transfer of it can ever be moved any more. */
   | { readonly kind: "failed"; readonly attempt: number; readonly detail: string };
 
-/** `over`: it would be more than may be paid back on this day. `gone`: it is not there any more as it was seen. */
-export type RefundOutcome = "done" | "over" | "gone";
+/**
+ * `over`: it would be more than may be paid back on this day; `over share`: than may be so by itself to its payer. `gone`:
+ * it is not there any more as it was seen.
+ */
+export type RefundOutcome = "done" | "over" | "over share" | "gone";
 
 /** What of a refund is not a column. */
 export interface RefundFacts {
   /** Transfers that were signed for it so far. */
   readonly attempt: number;
+  /** Nobody has asked for it: it is paid back by itself. */
+  readonly isAutomatic: boolean;
   /** The last one. */
   readonly transfer: RefundTransfer | null;
   /** That has paid it back. */

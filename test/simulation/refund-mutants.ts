@@ -26,8 +26,28 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "pays back more on a day than may be", {
     file: STEPS,
-    find: "if (countedAtomic + amountAtomic > to.maxAtomic)",
-    put: "if (amountAtomic > to.maxAtomic)",
+    find: "if (counted.all + amountAtomic > maxAtomic)",
+    put: "if (amountAtomic > maxAtomic)",
+  }),
+  caughtBy(CONTRACT, "pays back by itself to one payer what all may have", {
+    file: STEPS,
+    find: `if (facts.isAutomatic && isMore) return { outcome: "over share" };`,
+    put: "void isMore;",
+  }),
+  caughtBy(CONTRACT, "pays back by itself whoever was refused, or has left", {
+    file: "src/ledger/deliveries.ts",
+    find: "return isRefundedLast === true && isBackends === true;",
+    put: "return isRefundedLast === true && isBackends !== undefined;",
+  }),
+  caughtBy(LEAVING, "takes the refusal of a bad request for the backend's fault", {
+    file: "src/gateway/delivery.ts",
+    find: "isBackends: status !== null && status >= SERVER_ERROR",
+    put: "isBackends: status !== null",
+  }),
+  caughtBy(LEAVING, "takes a body that is too large for the backend's fault", {
+    file: "src/gateway/delivery.ts",
+    find: `isBackends: reason !== "too-large"`,
+    put: `isBackends: reason !== "down"`,
   }),
   caughtBy(CONTRACT, "counts what was not paid back", {
     file: STEPS,

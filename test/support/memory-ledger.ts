@@ -91,8 +91,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const life = actorOf(transition, this.#life);
     const named = this.#named(machine.identifierOf(transition));
     const isCounted = machine.isCounted(transition);
-    const countedAtomic = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
-    const known = { buried, named, countedAtomic };
+    const counted = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
+    const known = { buried, named, counted };
     return this.#take(key, (row, moment) => machine.apply(row, transition, moment, known), life);
   }
 

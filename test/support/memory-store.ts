@@ -39,7 +39,7 @@ import {
 import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
 import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
-import { dayStart } from "../../src/ledger/refunds.ts";
+import { dayStart, type CountedRefunds } from "../../src/ledger/refunds.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName, submittedOf } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -225,16 +225,18 @@ export class MemoryStore {
     return "first";
   }
 
-  /** What other refunds of that one's network and token count on this day, atomic units. */
-  refundedToday(key: PaymentKey, nowMs: number): bigint {
+  /** What other refunds of that one's network and token count on this day. */
+  refundedToday(key: PaymentKey, nowMs: number): CountedRefunds {
     const asked = this.payments.get(key);
-    let sum = 0n;
+    let [all, payers] = [0n, 0n];
     for (const [other, { row }] of asked === undefined ? [] : this.payments) {
       const isCounted = (row.refundCountedMs ?? -1) >= dayStart(nowMs);
       if (other === key || !isCounted || unitOf(row) !== unitOf(asked?.row ?? row)) continue;
-      sum += BigInt(amountOf(requestOf(row)));
+      const amount = BigInt(amountOf(requestOf(row)));
+      all += amount;
+      if (row.payer === asked?.row.payer) payers += amount;
     }
-    return sum;
+    return { all, payers };
   }
 
   noteUsedElsewhere(payment: UsedElsewhere): void {

@@ -185,6 +185,7 @@ export class Refunds {
     const sending = { kind: "sending", attempt, transfer, maxAtomic } as const;
     const outcome = await ledger.step(payment, { kind: "refund", to: sending });
     if (outcome === "over") return this.#failed(refund, OVER_CAP);
+    if (outcome === "over share") return this.#failed(refund, OVER_SHARE);
     const sent = { ...refund, attempt, transfer, detail: null };
     if (outcome === "done") await this.#settle({ ...work, refund: sent }, transfer);
   }
@@ -264,3 +265,5 @@ export class Refunds {
 
 const OVER_CAP =
   "it is more than refunds.maxPerDay leaves for this day (UTC) on its network and in its token";
+const OVER_SHARE =
+  "its payer was paid back by itself what one payer may be on this day (UTC): a tenth of refunds.maxPerDay, or one payment";

@@ -7,6 +7,7 @@ import {
   type RefundTransfer,
 } from "../../../src/ledger/ledger.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
+import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import {
@@ -246,10 +247,15 @@ export function describeRefunds(open: OpenLedger): void {
   });
 
   describe("after the last attempt to deliver", () => {
-    const attempt = async (ledger: Ledger, isRefundedLast: boolean, broken: object = {}) => {
-      await ledger.step(key, { kind: "delivering" });
-      const told = { ...UNANSWERED, isRefundedLast, ...broken };
-      await ledger.step(key, { kind: "undelivered", broken: told });
+    const attempt = async (
+      ledger: Ledger,
+      isRefundedLast: boolean,
+      broken: object = {},
+      of = key,
+    ) => {
+      await ledger.step(of, { kind: "delivering" });
+      const told = { ...UNANSWERED, isBackends: true, isRefundedLast, ...broken };
+      await ledger.step(of, { kind: "undelivered", broken: told });
     };
 
     it("asks by itself, in the same step", async () => {
@@ -265,10 +271,34 @@ export function describeRefunds(open: OpenLedger): void {
       });
     });
 
+    it("pays back to one payer no more on one day than his share, and what is asked for besides", async () => {
+      const { ledger, time } = place();
+      time.nowMs -= time.nowMs % DAY_MS;
+      const sales = [1, 2, 3].map((number) => examplePayment(number));
+      for (const sale of sales) {
+        await bring(ledger, sale, "settled");
+        for (let times = 0; times < MAX_DELIVERY_ATTEMPTS; times += 1) {
+          await attempt(ledger, true, {}, sale.key);
+        }
+      }
+      const [first, second, third] = sales.map((sale) => sale.key);
+      const sendOf = (of: PaymentKey | undefined, number: number, maxAtomic: bigint) =>
+        step(ledger, { kind: "sending", attempt: 1, transfer: transferOf(number), maxAtomic }, of);
+      // His first is paid back, however small the share.
+      expect(await sendOf(first, 101, 20_000n)).toBe("done");
+      expect(await sendOf(second, 102, 199_999n)).toBe("over share");
+      expect(await sendOf(second, 102, 200_000n)).toBe("done");
+      expect(await sendOf(third, 103, 200_000n)).toBe("over share");
+      await step(ledger, { kind: "failed", attempt: 0, detail: "share" }, third);
+      expect(await ask(ledger, third)).toMatchObject({ kind: "done" });
+      expect(await sendOf(third, 103, 200_000n)).toBe("done");
+    });
+
     it.each([
       ["nobody wants it to", false, {}],
       ["a part of the answer is out", true, { served: "/premium-data?day=1" }],
       ["nothing was sent", true, { sent: false }],
+      ["its buyer was refused, or has left", true, { isBackends: false }],
     ] as const)("does not, where %s", async (_, isRefundedLast, broken) => {
       const { ledger } = place();
       await bring(ledger, payment, "settled");
