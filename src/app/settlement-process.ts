@@ -89,7 +89,8 @@ export async function openSettlementProcess(
   await guard.start();
   metrics.sales.observeStops(() => guard.stops);
   const facilitation = await openFacilitation(config, { ...ground, stopped: guard }, closing);
-  startRecoveries(facilitation, ground, closing);
+  const isBarred = guard.isBarred.bind(guard);
+  startRecoveries(facilitation, { ...ground, isBarred }, closing);
   const sweeper = openSweeper(parts, ledger);
   closing.defer(() => sweeper?.stop());
   const least = new LeastAmounts(config);

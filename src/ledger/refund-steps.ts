@@ -6,6 +6,9 @@ export const REFUND_STATES = ["ASKED", "SENDING", "REFUNDED", "FAILED"] as const
 
 export type RefundState = (typeof REFUND_STATES)[number];
 
+/** So long after its refund was asked for a payment is final that nobody here watches, milliseconds. */
+export const UNWATCHED_MS = 3_600_000;
+
 /** A transfer that pays back, signed by the key for it: stored before anybody sees it. */
 export interface RefundTransfer {
   readonly key: PaymentKey;
@@ -68,6 +71,9 @@ export interface OpenRefund extends RefundFacts {
   readonly asset: string;
   /** Atomic units: what the payer signed and was settled. */
   readonly amountAtomic: bigint;
+  /** What was paid, and in which transaction, where one is known. */
+  readonly sale: FacilitatorRequest;
+  readonly paidIn: string | null;
   /** To whom it goes: the payer. */
   readonly to: string;
   /** As what it was sold, for the books, and under which URL. */

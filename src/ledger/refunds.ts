@@ -132,6 +132,8 @@ export function openRefundOf(row: PaymentRow, key: PaymentKey): OpenRefund {
     network: row.network,
     asset: request.paymentRequirements.asset,
     amountAtomic: BigInt(amountOf(request)),
+    sale: request,
+    paidIn: row.settledTransaction ?? row.heldTransaction,
     to: row.payer,
     route: row.route ?? row.binding ?? "",
     resource: request.paymentRequirements.resource,

@@ -2,6 +2,7 @@
 import { caughtBy, type Mutant } from "./mutant.ts";
 
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
+const SQLITE_CONTRACT = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 const WORKER = "test/unit/payments/settlement/refunds.test.ts";
 const ENGINE = "test/unit/payments/settlement/embedded.test.ts";
 const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
@@ -115,6 +116,41 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     find: "if (refund.detail === null) await this.#send(work);",
     put: "if (refund.detail !== undefined) await this.#send(work);",
   }),
+  caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
+    file: "src/ledger/sqlite/sqlite.ts",
+    find: "s.state <> 'CLOSED') END)",
+    put: "s.state = 'OPEN') END)",
+  }),
+  caughtBy(WORKER, "pays back what the chain does not show", {
+    file: REFUNDS,
+    find: "    return !isDenied;",
+    put: "    return isDenied || !isDenied;",
+  }),
+  caughtBy(WORKER, "does not look whether a ledger from before has forgotten a transfer", {
+    file: REFUNDS,
+    find: `if (seen.kind === "confirmed") return { ...drawn, moved: seen.transaction };`,
+    put: "",
+  }),
+  caughtBy(WORKER, "signs another nonce while the one before it may be moved", {
+    file: REFUNDS,
+    find: `if (kind === "gone") free = { drawn, number };`,
+    put: `if (kind === "gone" && number > refund.attempt) free = { drawn, number };`,
+  }),
+  caughtBy(WORKER, "signs with a nonce of which the chain cannot say whether it was used", {
+    file: REFUNDS,
+    find: `if (seen.kind === "unknown" && seen.isUnused !== true) throw new Error(seen.detail);`,
+    put: "",
+  }),
+  caughtBy(WORKER, "signs for somebody who is on a list", {
+    file: REFUNDS,
+    find: "if (isBarred(network, to)) return this.#failed(refund, BARRED);",
+    put: "void isBarred;",
+  }),
+  caughtBy(WORKER, "sends what was signed for somebody who is on a list by now", {
+    file: REFUNDS,
+    find: "if (this.#at.isBarred(refund.network, refund.to)) return BARRED;",
+    put: "",
+  }),
   caughtBy(WORKER, "joins what another process is settling", {
     file: REFUNDS,
     find: `if ((await this.#claim(refund, transfer)) !== "granted") return;`,
@@ -122,8 +158,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SIGNING, "gives the same refund another nonce each time", {
     file: "src/mechanism/evm/refunder.ts",
-    find: "const nonce = refundNonce(payment, attempt);",
-    put: "const nonce = refundNonce(payment + String(performance.now()), attempt);",
+    find: "const nonce = refundNonce(payment, number);",
+    put: "const nonce = refundNonce(payment + String(performance.now()), number);",
   }),
   caughtBy(SIGNING, "lets whoever pays choose the payee", {
     file: "src/mechanism/evm/evm.ts",

@@ -33,7 +33,7 @@ import {
   type Spend,
 } from "../purse.ts";
 import type { Pauses } from "../pauses.ts";
-import type { OpenRefund } from "../refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
@@ -214,10 +214,13 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
-    const where =
-      "WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network ORDER BY updated_ms, rowid";
+    const where = `WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network
+       AND (refund_state = 'SENDING' OR CASE WHEN submission IS NULL THEN updated_ms + ${UNWATCHED_MS} <= :now ELSE NOT EXISTS
+         (SELECT 1 FROM submissions AS s WHERE s.id = payments.submission AND s.state <> 'CLOSED') END)
+       ORDER BY updated_ms, rowid`;
+    const now = this.#options.time.now();
     // The column holds nothing but keys.
-    return this.#core.readable(where, { network, limit }, (row, key) =>
+    return this.#core.readable(where, { network, limit, now }, (row, key) =>
       openRefundOf(row, key as PaymentKey),
     );
   }

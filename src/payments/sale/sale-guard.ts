@@ -1,6 +1,7 @@
 /**
- * Whom nothing is sold to, and what is sold to nobody for now. Asked when it is known who pays, before anything is
- * claimed; and once more when the claim is granted, which decides: who is denied after that gets what he pays for. What an
+ * Whom nothing is sold to, and what is sold to nobody for now. Asked when it is proven who pays, before anything is
+ * claimed where no chain has to say it; and once more when the claim is granted and the payment verified, which decides:
+ * who is denied after that gets what he pays for. What an
  * hour allows is reserved when the payment was found good, so that payments that are worth nothing use up none of it.
  */
 import { gasBudget, HOUR_MS, hourOf, SALES } from "../../ledger/budgets.ts";
@@ -46,7 +47,8 @@ export interface SaleRules {
 /** Who pays, where, and for what; a facilitator knows no route. */
 export interface Buyer {
   readonly network: string;
-  readonly payer: string;
+  /** Undefined as long as it is not proven: whoever has no key of his is not to learn who is on a list. */
+  readonly payer: string | undefined;
   readonly route?: string | undefined;
 }
 
@@ -114,7 +116,7 @@ export class SaleGuard implements StopSource {
 
   /** Why a new payment is not taken; undefined: it may be. */
   barOf({ network, payer, route }: Buyer): Barred | undefined {
-    if (this.isDenied(network, payer)) return this.#denied(network);
+    if (payer !== undefined && this.isDenied(network, payer)) return this.#denied(network);
     const { stops } = this;
     const stop = (route === undefined ? undefined : stopOf(stops, route)) ?? stopOn(stops, network);
     return stop && this.#stopped(stop);
@@ -128,6 +130,11 @@ export class SaleGuard implements StopSource {
   isDenied(network: string, payer: string): boolean {
     const { deny, allow } = this.#rules;
     return deny.has(network, payer) || allow?.has(network, payer) === false;
+  }
+
+  /** Whether nothing may be paid to him either. One who is not among those who alone may pay is paid back. */
+  isBarred(network: string, payer: string): boolean {
+    return this.#rules.deny.has(network, payer);
   }
 
   /** Reserves what a claimed payment may take of this hour; why it may not. Throws what the ledger throws. */

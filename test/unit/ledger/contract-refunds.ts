@@ -6,6 +6,7 @@ import {
   type RefundStep,
   type RefundTransfer,
 } from "../../../src/ledger/ledger.ts";
+import { UNWATCHED_MS } from "../../../src/ledger/refund-steps.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -34,6 +35,12 @@ const BY_HAND = { verb: "refund", note: "in 0x77", by: BY } as const;
 const DELIVER = { verb: "deliver", note: "", by: BY } as const;
 const GOODS = { verb: "goods", note: "", by: BY } as const;
 const DAY_MS = 86_400_000;
+/** Nothing can undo a payment any more: its transaction is closed. */
+async function finish(ledger: Ledger, key: PaymentKey): Promise<void> {
+  const { submission } = (await ledger.books.show(key)) ?? {};
+  if (submission) await ledger.concluded(submission.id, "CLOSED");
+}
+
 /** Twice what an example payment is of. */
 const MOST = 20_000n;
 const ALL = { from: "2000-01-01", to: "2100-01-01" };
@@ -43,8 +50,10 @@ export function describeRefunds(open: OpenLedger): void {
   const payment = examplePayment(1);
   const { key } = payment;
 
-  const ask = (ledger: Ledger, of = key) =>
-    ledger.step(of, { kind: "resolve", resolution: REFUND });
+  const ask = async (ledger: Ledger, of = key) => {
+    await finish(ledger, of);
+    return ledger.step(of, { kind: "resolve", resolution: REFUND });
+  };
   const step = (ledger: Ledger, to: RefundStep, of = key) =>
     ledger.step(of, { kind: "refund", to });
   const transferOf = (number: number): RefundTransfer => {
@@ -206,6 +215,19 @@ export function describeRefunds(open: OpenLedger): void {
       });
     });
 
+    it("what nobody here has watched a while after it was asked for", async () => {
+      const { ledger, time } = place();
+      await bring(ledger, payment, "handed");
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      expect(await ask(ledger)).toMatchObject({ kind: "done" });
+      time.nowMs += UNWATCHED_MS - 1;
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      time.nowMs += 1;
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      expect(await send(ledger, 1)).toBe("done");
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "SENDING" }]);
+    });
+
     it("what is held, by the transaction that has paid it", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "signed");
@@ -264,7 +286,15 @@ export function describeRefunds(open: OpenLedger): void {
       for (let times = 1; times < MAX_DELIVERY_ATTEMPTS; times += 1) await attempt(ledger, true);
       expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       await attempt(ledger, true);
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      // Nothing is sent before no reorganization can undo the sale.
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      const { submission } = (await ledger.books.show(key)) ?? {};
+      await ledger.concluded(submission?.id ?? "", "INCLUDED");
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      await ledger.concluded(submission?.id ?? "", "CLOSED");
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+        { key, state: "ASKED", paidIn: SETTLEMENT.transaction },
+      ]);
       expect(await ledger.books.show(key)).toMatchObject({
         state: "FAILED",
         heldTransaction: SETTLEMENT.transaction,
@@ -351,8 +381,6 @@ export function describeRefunds(open: OpenLedger): void {
   it("stands in the books by itself, with its gas, before and after the sweep", async () => {
     const { ledger, time } = place();
     await bring(ledger, payment, "exhausted");
-    const sold = (await ledger.books.show(key))?.submission;
-    if (sold) await ledger.concluded(sold.id, "CLOSED");
     await ask(ledger);
     const back: ExamplePayment = examplePayment(101);
     await send(ledger, 1);
