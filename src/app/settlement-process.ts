@@ -88,8 +88,9 @@ export async function openSettlementProcess(
   closing.defer(() => guard.stop());
   await guard.start();
   metrics.sales.observeStops(() => guard.stops);
-  const facilitation = await openFacilitation(config, { ...ground, stopped: guard }, closing);
-  const isBarred = guard.isBarred.bind(guard);
+  const [isDenied, isBarred] = [guard.isDenied.bind(guard), guard.isBarred.bind(guard)];
+  const asked = { ...ground, stopped: guard, isDenied };
+  const facilitation = await openFacilitation(config, asked, closing);
   startRecoveries(facilitation, { ...ground, isBarred }, closing);
   const sweeper = openSweeper(parts, ledger);
   closing.defer(() => sweeper?.stop());

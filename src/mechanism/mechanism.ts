@@ -36,6 +36,8 @@ export interface Inspected<Authorization> extends Checked<Authorization> {
   readonly fault: null;
   /** What its payer had then; where the mechanism has {@link Mechanism.purses}. */
   readonly purse?: PurseBalance;
+  /** The same where it has none: for this one and others together, atomic units. */
+  readonly meansAtomic?: bigint;
 }
 
 /** What is certain of payments that others settle. */

@@ -4,7 +4,7 @@
  * who is denied after that gets what he pays for. What an
  * hour allows is reserved when the payment was found good, so that payments that are worth nothing use up none of it.
  */
-import { gasBudget, HOUR_MS, hourOf, SALES } from "../../ledger/budgets.ts";
+import { gasBudget, HOUR_MS, hourOf, SALES, type Reserved } from "../../ledger/budgets.ts";
 import { amountOf } from "../../ledger/payment-row.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Pause } from "../../ledger/pauses.ts";
@@ -16,6 +16,7 @@ import type { PayerList } from "../../x402/payer-list.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Barred } from "./admission.ts";
+import { ReservedPurses } from "./reserved-purses.ts";
 import {
   saidOfStop,
   secondsUntil,
@@ -68,8 +69,16 @@ const DENIED_CODE = "invalid_exact_evm_payload_authorization_from_address_kyt";
 
 const DENIED = "payments of this payer are not taken here, and nothing was charged; ask the seller";
 
+/** What it takes of this hour is its own. */
+export interface Reservation {
+  readonly kind: "reserved";
+  /** To be called when the payment is decided, or nobody here follows it any more. */
+  readonly decided: () => void;
+}
+
 export class SaleGuard implements StopSource {
   readonly #at: SaleGuardOptions;
+  readonly #purses: ReservedPurses;
   readonly #stopping = new AbortController();
   #rules: SaleRules;
   #pauses: readonly Pause[] = [];
@@ -81,6 +90,7 @@ export class SaleGuard implements StopSource {
 
   constructor(options: SaleGuardOptions) {
     this.#at = options;
+    this.#purses = new ReservedPurses(options.time);
     this.#rules = options.rules;
   }
 
@@ -137,16 +147,37 @@ export class SaleGuard implements StopSource {
     return this.#rules.deny.has(network, payer);
   }
 
-  /** Reserves what a claimed payment may take of this hour; why it may not. Throws what the ledger throws. */
-  async reserve(key: PaymentKey, request: FacilitatorRequest): Promise<Barred | undefined> {
+  /**
+   * Reserves what a claimed payment that was found good may take of this hour; else why it may not. Where an hour is all
+   * sellers' together, its purse has to have it besides what others of the purse have reserved: `crowded`, it has not.
+   * Throws what the ledger throws.
+   * @param meansAtomic what its payer had when it was found good; undefined: nobody says
+   */
+  async reserve(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    meansAtomic: bigint | undefined,
+    signal: AbortSignal,
+  ): Promise<Barred | "crowded" | Reservation> {
     const { perPayer, sales, worthOf } = this.#rules;
-    if (perPayer === null && sales === null) return undefined;
+    if (perPayer === null && sales === null) return { kind: "reserved", decided: nothing };
     const { network, asset } = request.paymentRequirements;
-    const worth = worthOf(network, asset, BigInt(amountOf(request)));
+    const amountAtomic = BigInt(amountOf(request));
+    const worth = worthOf(network, asset, amountAtomic);
     const payer = payerOf(request.paymentPayload);
     const sale = { payer, worth, perPayer, sales };
-    const reserved = await this.#at.ledger.budgets.reserve(key, sale);
-    if (reserved.kind === "reserved") return undefined;
+    const purse = `${network} ${asset} ${payer}`.toLowerCase();
+    const isShared = sales !== null && meansAtomic !== undefined;
+    const draft = isShared ? { purse, amountAtomic, meansAtomic } : undefined;
+    const decided = draft === undefined ? nothing : await this.#purses.take(draft, signal);
+    if (decided === undefined) return "crowded";
+    let reserved: Reserved | undefined;
+    try {
+      reserved = await this.#at.ledger.budgets.reserve(key, sale);
+      if (reserved.kind === "reserved") return { kind: "reserved", decided };
+    } finally {
+      if (reserved?.kind !== "reserved") decided();
+    }
     const { whose, untilMs } = reserved;
     if (whose === "sales") return this.#stopped({ why: "sales", untilMs });
     this.#at.meter?.barred("payer");
@@ -253,3 +284,5 @@ export class SaleGuard implements StopSource {
     return stops;
   }
 }
+
+function nothing(): void {}
