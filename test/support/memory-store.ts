@@ -250,7 +250,7 @@ export class MemoryStore {
     const payments: StoredSubmission["payments"][number][] = [];
     for (const [key, { row }] of this.payments) {
       if (row.submission !== submission.id) continue;
-      payments.push(submittedOf(row, key as PaymentKey));
+      payments.push(submittedOf(row, key));
     }
     return { ...submission, payments };
   }

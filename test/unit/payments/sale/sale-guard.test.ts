@@ -303,7 +303,7 @@ describe("limits of an hour", () => {
     });
 
     test("what is decided makes room for those that wait, and nobody else's purse matters", async () => {
-      const { counted, settling, time, facilitator } = await purse(1);
+      const { counted, settling, facilitator } = await purse(1);
       expect(facilitator.settled).toHaveLength(1);
       settling.shift()?.();
       await expect.poll(() => facilitator.settled.length).toBe(2);
