@@ -57,8 +57,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "gives a transfer the number of one that was signed before", {
     file: STEPS,
-    find: "JSON.stringify({ ...FRESH, attempt })",
-    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0 })",
+    find: "JSON.stringify({ ...FRESH, attempt, isAutomatic })",
+    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0, isAutomatic })",
   }),
   caughtBy(CONTRACT, "pays back what another seller has sold", {
     file: RESOLUTION,
@@ -98,7 +98,7 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "signs again as soon as the chain says that a transfer is over", {
     file: REFUNDS,
-    find: "if (nowMs - sinceMs < overMs) return;",
+    find: "if (nowMs - sinceMs < overMs) return false;",
     put: "void overMs;",
   }),
   caughtBy(WORKER, "gives up what another transaction may carry", {
@@ -108,12 +108,12 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "does not mind a look that says otherwise", {
     file: REFUNDS,
-    find: "    this.#over.delete(transfer.key);\n    // The very same transfer",
+    find: "    this.#over.delete(refund.key);\n    // The very same transfer",
     put: "    // The very same transfer",
   }),
   caughtBy(WORKER, "signs again what was refused", {
     file: REFUNDS,
-    find: "if (refund.detail === null) await this.#send(work);",
+    find: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
     put: "if (refund.detail !== undefined) await this.#send(work);",
   }),
   caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
