@@ -61,7 +61,8 @@ function adviceOnRefund({ key }: Advised, { state, transaction, detail }: Refund
   switch (state) {
     case "ASKED":
       return (
-        "to be refunded: a running gateway with the key of `refunds` for its network sends it within seconds, and " +
+        "to be refunded: a running gateway with the key of `refunds` for its network sends it as soon as no " +
+        "reorganization can be expected to undo the payment, which takes a minute or so, and " +
         `nothing is delivered for it any more; \`coinslot payments FILE --resolve ${key} --refund --by-hand\` says that ` +
         "you have paid it back yourself, and nothing is sent then"
       );

@@ -23,6 +23,8 @@ export interface Surroundings {
   readonly time: Time;
   /** Hears that a network could not be used for something. Default: nobody does. */
   readonly onDoubt?: (network: NetworkName) => void;
+  /** Whether somebody's money may not pay on a network. Default: everybody's may. */
+  readonly isDenied?: ((network: string, address: string) => boolean) | undefined;
 }
 
 /** What is settled in this process, in the order configured. */
@@ -65,6 +67,7 @@ export async function createMechanism(
     maxFeeLamports,
     lighthouse,
     lighthouseLossPerHour,
+    isDenied: (owner) => at.isDenied?.(settings.network, owner) ?? false,
     onGuardState: guardTeller(settings, at.telemetry),
   });
 }

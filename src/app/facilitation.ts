@@ -23,7 +23,7 @@ import type {
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin, type Time } from "../time/time.ts";
 import { findNetwork, networkOf, type Asset, type NetworkName } from "../x402/network.ts";
-import { createMechanisms, createObservers } from "./chains.ts";
+import { createMechanisms, createObservers, type Surroundings } from "./chains.ts";
 import { FIRST_ANSWERS_MS, KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
 import { KnownNetworks } from "./known-networks.ts";
 import { findLosses } from "./gas-costs.ts";
@@ -65,6 +65,7 @@ export interface Ground {
   readonly time: Time;
   /** What is not sold for now. Default: nothing is stopped. */
   readonly stopped?: StopSource;
+  readonly isDenied?: Surroundings["isDenied"];
 }
 
 /**

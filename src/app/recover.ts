@@ -64,7 +64,8 @@ export async function recoverAll(
   const facilitation = await openFacilitation(config, ground, closing);
   const strangers = await facilitation.embedded.strangers();
   for (const stranger of strangers) onStranger(stranger);
-  startRecoveries(facilitation, ground, closing);
+  const { deny } = config.payers;
+  startRecoveries(facilitation, { ...ground, isBarred: deny.has.bind(deny) }, closing);
   for (;;) {
     const left = await unresolvedIn(ledger);
     // Reports what became of the payments that were followed and are not left, each once.

@@ -1,5 +1,5 @@
 /** Everything that goes on with no client asking, for what a crash or a silent chain left open. */
-import { startRefunds } from "../payments/settlement/refunds.ts";
+import { startRefunds, type RefundsOptions } from "../payments/settlement/refunds.ts";
 import { startRecovery, type Recovery } from "../payments/settlement/recovery.ts";
 import { startRemoteRecovery } from "../facilitator/remote-recovery.ts";
 import type { Facilitation, Ground } from "./facilitation.ts";
@@ -40,7 +40,7 @@ function startResolving({
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
   facilitation: Facilitation,
-  { ledger, telemetry, time }: Ground,
+  { ledger, telemetry, time, isBarred }: Ground & Pick<RefundsOptions, "isBarred">,
   closing: AsyncDisposableStack,
 ): void {
   const { embedded, router, gate, refunds } = facilitation;
@@ -63,6 +63,7 @@ export function startRecoveries(
     ledger,
     gate,
     mostOf: refunds,
+    isBarred,
     telemetry,
     time,
   });

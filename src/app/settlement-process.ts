@@ -95,8 +95,10 @@ export async function openSettlementProcess(
   closing.defer(() => guard.stop());
   await guard.start();
   metrics.sales.observeStops(() => guard.stops);
-  const facilitation = await openFacilitation(config, { ...ground, stopped: guard }, closing);
-  startRecoveries(facilitation, ground, closing);
+  const [isDenied, isBarred] = [guard.isDenied.bind(guard), guard.isBarred.bind(guard)];
+  const asked = { ...ground, stopped: guard, isDenied };
+  const facilitation = await openFacilitation(config, asked, closing);
+  startRecoveries(facilitation, { ...ground, isBarred }, closing);
   const sweeper = openSweeper(parts, ledger, () => inForce);
   closing.defer(() => sweeper?.stop());
   const least = new LeastAmounts(config);

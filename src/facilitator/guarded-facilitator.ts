@@ -12,13 +12,14 @@ import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 
 export interface GuardedGround {
-  readonly guard: Pick<SaleGuard, "barOf">;
+  readonly guard: Pick<SaleGuard, "barOf" | "isDenied">;
   readonly ledger: Pick<Ledger, "outcome">;
 }
 
 export function guarded(open: WireFacilitator, { guard, ledger }: GuardedGround): WireFacilitator {
-  const barOf = ({ paymentPayload, paymentRequirements: { network } }: FacilitatorRequest) =>
-    guard.barOf({ network, payer: payerOf(paymentPayload) });
+  /** Why such a payment, found good, is not settled for its payer. */
+  const refusalOf = ({ paymentPayload, paymentRequirements: { network } }: FacilitatorRequest) =>
+    guard.barOf({ network, payer: payerOf(paymentPayload) })?.refusal;
 
   /** Neither dropped nor failed, after which it would be begun anew. */
   const isBegun = async (request: FacilitatorRequest): Promise<boolean> => {
@@ -31,19 +32,35 @@ export function guarded(open: WireFacilitator, { guard, ledger }: GuardedGround)
   return {
     supported: (signal) => open.supported(signal),
     async verify(request, signal, client) {
-      const bar = barOf(request);
-      if (bar === undefined) return open.verify(request, signal, client);
-      if (bar.status === 403) return invalid(bar.refusal, payerOf(request.paymentPayload));
-      throw new FacilitatorFault("unavailable", "unexpected_verify_error", bar.refusal.detail);
+      const { network } = request.paymentRequirements;
+      const stop = guard.barOf({ network, payer: undefined });
+      if (stop !== undefined) {
+        throw new FacilitatorFault("unavailable", "unexpected_verify_error", stop.refusal.detail);
+      }
+      const answer = await open.verify(request, signal, client);
+      // Only whoever has his key learns that somebody is on a list.
+      const refusal = answer.isValid ? refusalOf(request) : undefined;
+      return refusal === undefined ? answer : invalid(refusal, payerOf(request.paymentPayload));
     },
     async settle(request, options) {
-      const bar = barOf(request);
-      if (bar === undefined || (await isBegun(request))) return open.settle(request, options);
-      if (bar.status === 403) {
-        const { network } = request.paymentRequirements;
-        return failure(bar.refusal, network, payerOf(request.paymentPayload));
+      const { network } = request.paymentRequirements;
+      const payer = payerOf(request.paymentPayload);
+      const stop = guard.barOf({ network, payer: undefined });
+      const isListed = guard.isDenied(network, payer);
+      const isOpen = stop === undefined && !isListed;
+      if (isOpen || (await isBegun(request))) return open.settle(request, options);
+      if (stop !== undefined) {
+        throw new FacilitatorFault("unavailable", "unexpected_settle_error", stop.refusal.detail);
       }
-      throw new FacilitatorFault("unavailable", "unexpected_settle_error", bar.refusal.detail);
+      const answer = await open.verify(request, options.signal, options.client);
+      if (!answer.isValid) {
+        const { invalidReason: code, detail = "" } = answer;
+        return failure({ code, detail }, network, payer);
+      }
+      const refusal = refusalOf(request);
+      return refusal === undefined
+        ? open.settle(request, options)
+        : failure(refusal, network, payer);
     },
   };
 }

@@ -48,6 +48,8 @@ export const UNSOLD = { requestHeaders: [], responseSet: [], responseAdded: [], 
 
 /** Of an answer that is a part of what was asked for. */
 const PARTIAL = 206;
+/** From here on an answer says that its server has failed, and below that it is the request. */
+const SERVER_ERROR = 500;
 /** Attempts of one payment that do not count, since a head alone was asked for, or the backend led elsewhere. */
 const MAX_UNCOUNTED = 10;
 
@@ -116,7 +118,7 @@ export async function deliver(
     attempt = attemptOf(delivery, answered, hasRequestBody(visitor.request));
     if (delivery.kind === "unanswered") {
       const again = !paid.isLast || !delivery.sent;
-      await refuse({ sent: delivery.sent, served: null });
+      await refuse(leftUnanswered(delivery));
       const answer = undeliveredAnswer(delivery, receipt, again);
       const own: OwnAnswer = { answer, outcome: "undelivered", meter: plan.meter };
       unserved(visitor, delivery, own, telemetry);
@@ -293,7 +295,9 @@ class SoldAnswer {
 
   /** What is left after an answer that sold nothing, or not all. */
   left(status: number | null, sent: boolean): BrokenDelivery {
-    if (status === null || !this.isGoods(status)) return { sent, served: null };
+    if (status === null || !this.isGoods(status)) {
+      return { sent, served: null, isBackends: status !== null && status >= SERVER_ERROR };
+    }
     if (this.#ledTo !== null) {
       const led = { from: this.#visit.decision.target, to: this.#ledTo };
       return { sent, served: null, uncounted: MAX_UNCOUNTED, led };
@@ -337,7 +341,7 @@ function attemptOf(
   withBody: boolean,
 ): BrokenDelivery | null {
   const { status } = delivery;
-  if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
+  if (delivery.kind === "unanswered") return leftUnanswered(delivery);
   if ("kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
   if (delivery.kind === "abandoned" && status === null) return answered.unheard(sent);
@@ -345,6 +349,11 @@ function attemptOf(
   if (!isBegun || answered.leadsOn(status)) return answered.left(status, sent);
   const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && withBody);
   return isBought ? null : answered.left(status, sent);
+}
+
+/** What is left where no answer came: that is the backend's fault, but for what the buyer has sent too much of. */
+function leftUnanswered({ sent, reason }: Unanswered): BrokenDelivery {
+  return { sent, served: null, isBackends: reason !== "too-large" };
 }
 
 /** How a delivery ended, for people. */

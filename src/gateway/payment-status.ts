@@ -11,12 +11,12 @@ const STATES = {
   FAILED: "failed",
 } as const;
 
-/** A refund that has failed waits for the seller: to its buyer it is still to come. */
+/** A refund that has failed waits for the seller, as what is held does: whether it comes, and why not, is his to say. */
 const REFUNDING = {
   ASKED: "refunding",
   SENDING: "refunding",
   REFUNDED: "refunded",
-  FAILED: "refunding",
+  FAILED: "held",
 } as const;
 
 /** @param status undefined: it is swept away, or was given back */

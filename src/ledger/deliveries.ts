@@ -89,9 +89,9 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     ...(led !== undefined && { target: led.from, ledTo: led.to }),
   } as const;
   const note = undeliveredNote(broken);
-  if (broken.isRefundedLast === true && row.binding !== null && isUsedUp(next)) {
+  if (isRefundedByItself(broken) && row.binding !== null && isUsedUp(next)) {
     const refunded = { ...paidBack(next, row.settledTransaction), version: next.version };
-    const asked = { ...refunded, ...askedRefund(row) };
+    const asked = { ...refunded, ...askedRefund(row, { isAutomatic: true }) };
     return {
       outcome: undefined,
       next: asked,
@@ -99,6 +99,11 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     };
   }
   return { outcome: undefined, next, note: isUncounted ? `${note}; it does not count` : note };
+}
+
+/** What a buyer can bring about by himself, an answer that refuses him or leaving before it, is the operator's affair. */
+function isRefundedByItself({ isRefundedLast, isBackends }: BrokenDelivery): boolean {
+  return isRefundedLast === true && isBackends === true;
 }
 
 /** Of what was begun to be served the payer has a part, and may fetch the rest. */

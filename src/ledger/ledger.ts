@@ -137,6 +137,8 @@ export interface SubmittedPayment {
   readonly request: FacilitatorRequest;
   /** Key of the route that sells for it; null: it is settled for somebody else, or nobody knows. */
   readonly route: string | null;
+  /** It pays another one back. */
+  readonly isTransferBack: boolean;
   readonly state: PaymentState;
   /** Null until it is settled. */
   readonly settledTransaction: string | null;
@@ -228,7 +230,11 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
    * Resolves with how many there were.
    */
   resolveAsked(): Promise<number>;
-  /** Payments of a network whose refund is under way, that which was changed longest ago first. */
+  /**
+   * Payments of a network whose refund is under way, that which was changed longest ago first. One that is only asked for
+   * waits until no reorganization can be expected to undo the payment: its submission is closed, or nothing of ours
+   * carries it, and the refund was asked for {@link UNWATCHED_MS} ago.
+   */
   refunds(network: string, limit: number): Promise<readonly OpenRefund[]>;
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;

@@ -28,7 +28,7 @@ import {
 } from "./doubted.ts";
 import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
 import { firstRow, type FirstUse } from "./first-use.ts";
-import { refund, statusOf } from "./refunds.ts";
+import { refund, statusOf, type CountedRefunds } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
@@ -82,8 +82,8 @@ export interface FoundBeside {
   readonly buried?: Tombstone | undefined;
   /** The payment that has the identifier of a claim ({@link identifierOf}), be it another one or the same. */
   readonly named?: Row;
-  /** Of a refund that {@link isCounted}: what others of its network and token count on this day, atomic units. */
-  readonly countedAtomic?: bigint | undefined;
+  /** Of a refund that {@link isCounted}: what others count on this day. */
+  readonly counted?: CountedRefunds | undefined;
 }
 
 /** Whether what else was paid back on that day has to be read with the row, while no other may be counted. */
@@ -141,7 +141,7 @@ const JUDGES: Judges = {
   unread: (row, _, moment) => unread(row, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
-  refund: (row, { to }, moment, { countedAtomic }) => refund(row, to, moment, countedAtomic),
+  refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
   status: (row) => ({ outcome: row && statusOf(row) }),
 };
 

@@ -6,6 +6,9 @@ export const REFUND_STATES = ["ASKED", "SENDING", "REFUNDED", "FAILED"] as const
 
 export type RefundState = (typeof REFUND_STATES)[number];
 
+/** So long after its refund was asked for a payment is final that nobody here watches, milliseconds. */
+export const UNWATCHED_MS = 3_600_000;
+
 /** A transfer that pays back, signed by the key for it: stored before anybody sees it. */
 export interface RefundTransfer {
   readonly key: PaymentKey;
@@ -39,13 +42,18 @@ export type RefundStep =
   /** Only where no transfer of it can ever be moved any more. */
   | { readonly kind: "failed"; readonly attempt: number; readonly detail: string };
 
-/** `over`: it would be more than may be paid back on this day. `gone`: it is not there any more as it was seen. */
-export type RefundOutcome = "done" | "over" | "gone";
+/**
+ * `over`: it would be more than may be paid back on this day; `over share`: than may be so by itself to its payer. `gone`:
+ * it is not there any more as it was seen.
+ */
+export type RefundOutcome = "done" | "over" | "over share" | "gone";
 
 /** What of a refund is not a column. */
 export interface RefundFacts {
   /** Transfers that were signed for it so far. */
   readonly attempt: number;
+  /** Nobody has asked for it: it is paid back by itself. */
+  readonly isAutomatic: boolean;
   /** The last one. */
   readonly transfer: RefundTransfer | null;
   /** That has paid it back. */
@@ -63,6 +71,9 @@ export interface OpenRefund extends RefundFacts {
   readonly asset: string;
   /** Atomic units: what the payer signed and was settled. */
   readonly amountAtomic: bigint;
+  /** What was paid, and in which transaction, where one is known. */
+  readonly sale: FacilitatorRequest;
+  readonly paidIn: string | null;
   /** To whom it goes: the payer. */
   readonly to: string;
   /** As what it was sold, for the books, and under which URL. */

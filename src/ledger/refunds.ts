@@ -26,7 +26,19 @@ import {
 } from "./refund-steps.ts";
 import type { PaymentStatus } from "./transition.ts";
 
-const FRESH: RefundFacts = { attempt: 0, transfer: null, transaction: null, detail: null };
+const FRESH: RefundFacts = {
+  attempt: 0,
+  isAutomatic: false,
+  transfer: null,
+  transaction: null,
+  detail: null,
+};
+
+/**
+ * Of what may be paid back on one day, as much is paid back by itself to one payer; his first refund of that day is in
+ * any case. Whoever can make a backend fail is not to use up what others would have, nor our gas.
+ */
+const PAYER_SHARE = 10n;
 
 const DAY_MS = 86_400_000;
 
@@ -35,10 +47,20 @@ export function dayStart(nowMs: number): number {
   return nowMs - (nowMs % DAY_MS);
 }
 
+/** What refunds of one network and token count on one day, but for that of one payment; atomic units. */
+export interface CountedRefunds {
+  readonly all: bigint;
+  /** Of them, those to its payer. */
+  readonly payers: bigint;
+}
+
 /** Columns of a row whose refund is asked for, anew where it had failed. */
-export function askedRefund(row: PaymentRow): Pick<PaymentRow, "refundState" | "refund"> {
+export function askedRefund(
+  row: PaymentRow,
+  { isAutomatic }: Pick<RefundFacts, "isAutomatic"> = FRESH,
+): Pick<PaymentRow, "refundState" | "refund"> {
   const { attempt } = factsOf(row);
-  return { refundState: "ASKED", refund: JSON.stringify({ ...FRESH, attempt }) };
+  return { refundState: "ASKED", refund: JSON.stringify({ ...FRESH, attempt, isAutomatic }) };
 }
 
 /** Whether it is under way, or done: the payment is paid back once. */
@@ -46,12 +68,12 @@ export function isRefunding({ refundState }: PaymentRow): boolean {
   return refundState !== null && refundState !== "FAILED";
 }
 
-/** @param countedAtomic what else of its network and token counts as paid back on this day; read with the row */
+/** @param counted what else counts as paid back on this day; read with the row */
 export function refund(
   row: Row,
   to: RefundStep,
   { nowMs }: Moment,
-  countedAtomic: bigint | undefined,
+  counted: CountedRefunds | undefined,
 ): Step<RefundOutcome> {
   if (row === undefined) return GONE;
   const facts = factsOf(row);
@@ -62,12 +84,15 @@ export function refund(
   switch (to.kind) {
     case "sending": {
       const amountAtomic = BigInt(amountOf(requestOf(row)));
-      if (countedAtomic === undefined) throw new TypeError("what counts already was not read");
-      if (countedAtomic + amountAtomic > to.maxAtomic) return { outcome: "over" };
-      const { attempt, transfer } = to;
-      const next = { ...FRESH, attempt, transfer };
-      const counted = { refundState: "SENDING", refundCountedMs: nowMs } as const;
-      return moved(row, next, counted, `the refund is sent as ${transfer.key}`);
+      if (counted === undefined) throw new TypeError("what counts already was not read");
+      const { attempt, transfer, maxAtomic } = to;
+      if (counted.all + amountAtomic > maxAtomic) return { outcome: "over" };
+      const share = maxAtomic / PAYER_SHARE;
+      const isMore = counted.payers > 0n && counted.payers + amountAtomic > share;
+      if (facts.isAutomatic && isMore) return { outcome: "over share" };
+      const next = { ...facts, attempt, transfer, detail: null };
+      const columns = { refundState: "SENDING", refundCountedMs: nowMs } as const;
+      return moved(row, next, columns, `the refund is sent as ${transfer.key}`);
     }
     case "told": {
       if (refundState !== "SENDING" || facts.detail === to.detail) return { outcome: "done" };
@@ -107,6 +132,8 @@ export function openRefundOf(row: PaymentRow, key: PaymentKey): OpenRefund {
     network: row.network,
     asset: request.paymentRequirements.asset,
     amountAtomic: BigInt(amountOf(request)),
+    sale: request,
+    paidIn: row.settledTransaction ?? row.heldTransaction,
     to: row.payer,
     route: row.route ?? row.binding ?? "",
     resource: request.paymentRequirements.resource,
@@ -145,10 +172,11 @@ function stateOfRefund(text: string | null): RefundState {
 
 function factsOf({ refund: text }: PaymentRow): RefundFacts {
   if (text === null) return FRESH;
-  const { attempt, transfer, transaction, detail } = Object(JSON.parse(text));
+  const { attempt, isAutomatic, transfer, transaction, detail } = Object(JSON.parse(text));
   if (!Number.isSafeInteger(attempt)) throw unreadable("attempt");
   return {
     attempt,
+    isAutomatic: isAutomatic === true,
     transfer: transfer === null ? null : readTransfer(transfer),
     transaction: typeof transaction === "string" ? transaction : null,
     detail: typeof detail === "string" ? detail : null,

@@ -3,6 +3,8 @@
  * whoever stores it writes what these functions return in the transaction in which it read the row.
  */
 import { isEvmAddress } from "../x402/address.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { isTransferBack } from "./accounts.ts";
 import {
   LedgerConflict,
   LedgerUnavailable,
@@ -11,7 +13,10 @@ import {
   type StoredTransaction,
   type SubmissionCost,
   type SubmissionState,
+  type SubmittedPayment,
 } from "./ledger.ts";
+import { isHeld } from "./payment-judgement.ts";
+import { requestOf, type PaymentRow } from "./payment-row.ts";
 
 export const SUBMISSION_STATES = [
   "OPEN",
@@ -32,6 +37,20 @@ export function firstSubmission(
 ): SubmissionRow {
   const id = variant.transaction;
   return { id, network, state: "OPEN", variants: [variant], signedMs: nowMs, cost: null };
+}
+
+/** One of the payments that a submission carries. */
+export function submittedOf(row: PaymentRow, key: PaymentKey): SubmittedPayment {
+  const { state, route, settledTransaction } = row;
+  return {
+    key,
+    request: requestOf(row),
+    route,
+    isTransferBack: isTransferBack(row),
+    state,
+    settledTransaction,
+    heldTransaction: isHeld(row) ? row.heldTransaction : null,
+  };
 }
 
 /** Undefined where the variant is stored already. Throws {@link LedgerConflict} where it does not fit. */

@@ -166,7 +166,9 @@ export interface BrokenDelivery {
    * could not take whole) do not count, all together. Default: none, this one counts.
    */
   readonly uncounted?: number;
-  /** Where it was the last attempt, its payment is to be paid back. */
+  /** It was the backend that failed, and not its buyer: no answer came, or one of 500 and above. */
+  readonly isBackends?: boolean;
+  /** Where it was the last attempt, and the backend has failed, its payment is to be paid back. */
   readonly isRefundedLast?: boolean;
   /**
    * From which target of the payment's own path the backend has led the buyer to `METHOD target`: the payment is for

@@ -36,6 +36,8 @@ export interface Inspected<Authorization> extends Checked<Authorization> {
   readonly fault: null;
   /** What its payer had then; where the mechanism has {@link Mechanism.purses}. */
   readonly purse?: PurseBalance;
+  /** The same where it has none: for this one and others together, atomic units. */
+  readonly meansAtomic?: bigint;
 }
 
 /** What is certain of payments that others settle. */
@@ -348,9 +350,10 @@ export interface TransferBack {
   readonly asset: string;
   readonly to: string;
   readonly amountAtomic: bigint;
-  /** Key of the payment that it pays back, and how often that was tried: the same two have the same nonce where there are nonces. */
+  /** Key of the payment that it pays back. */
   readonly payment: string;
-  readonly attempt: number;
+  /** From 1. Where there are nonces, the same payment and number have the same one: of those the chain moves one. */
+  readonly number: number;
   /** As of the payment. */
   readonly resource: string;
 }
@@ -360,6 +363,8 @@ export interface Refunder {
   readonly address: string;
   /** How long what it signs counts at least, milliseconds: a refusal before that is about the transfer itself. */
   readonly validMs: number;
+  /** Whether transfers of the same payment and number have the same nonce, however often they are signed. */
+  readonly hasNonces: boolean;
   /** Signs a payment of its own. @throws {ChainError} when the chain cannot be asked */
   transfer(back: TransferBack, signal: AbortSignal): Promise<FacilitatorRequest>;
   /** What it has of a token, atomic units. @throws {ChainError} */

@@ -54,6 +54,13 @@ export class Payment {
     return checked?.ok === true && !checked.value.proven && checked.value.fault === null;
   }
 
+  /** Who has signed it, where that is proven here and nothing else speaks against it; undefined: the chain has to say so. */
+  get provenPayer(): string | undefined {
+    const { checked } = this;
+    const isProven = checked?.ok === true && checked.value.proven && checked.value.fault === null;
+    return isProven ? checked.value.payer : undefined;
+  }
+
   /** As far as is proven, where it could be judged; else whom it names, "" for nobody. */
   get payer(): string {
     const { checked } = this;

@@ -43,8 +43,8 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GUARD_TEST, "claims and looks at what it will not take", {
     file: SERVICE,
-    find: "const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented);",
-    put: "const bar = debts.owed.length >= 0 ? undefined : this.#barOf(presented);",
+    find: "debts.owed.length > 0 ? undefined : this.#barOf(presented, found.provenPayer);",
+    put: "debts.owed.length >= 0 ? undefined : this.#barOf(presented, found.provenPayer);",
   }),
   caughtBy(GUARD_TEST, "charges whom it has denied since it looked", {
     file: SETTLEMENT,
@@ -53,8 +53,8 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GUARD_TEST, "keeps the claim of whom it does not sell to", {
     file: SETTLEMENT,
-    find: "if (refused !== undefined) return (await this.#release(key, terms)) ?? refused;",
-    put: "if (refused !== undefined) return refused;",
+    find: 'if (reserved.kind !== "reserved") return (await this.#release(key, terms)) ?? reserved;',
+    put: 'if (reserved.kind !== "reserved") return reserved;',
   }),
   caughtBy(GUARD_TEST, "sells a route that is paused", {
     file: GUARD,
@@ -69,12 +69,12 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   caughtBy(GUARD_TEST, "sells what cannot be counted", {
     file: SETTLEMENT,
     find: '      return unavailable("unexpected_settle_error");\n    }\n  }\n\n  /**\n   * Whether a payment that stays',
-    put: "      return undefined;\n    }\n  }\n\n  /**\n   * Whether a payment that stays",
+    put: '      return { kind: "reserved", decided: () => undefined };\n    }\n  }\n\n  /**\n   * Whether a payment that stays',
   }),
   caughtBy(GUARD_TEST, "counts payments that are worth nothing", {
     file: SETTLEMENT,
     find: "    const verdict = await this.#verify(payment, terms.claimant, signal);\n    if (!(verdict instanceof Error) && verdict.ok) {\n",
-    put: "    await this.#reserve(payment);\n    const verdict = await this.#verify(payment, terms.claimant, signal);\n    if (!(verdict instanceof Error) && verdict.ok) {\n",
+    put: "    await this.#reserve(payment, {}, signal);\n    const verdict = await this.#verify(payment, terms.claimant, signal);\n    if (!(verdict instanceof Error) && verdict.ok) {\n",
   }),
   caughtBy(GUARD_TEST, "burns gas beyond the hour's", {
     file: GUARD,
@@ -108,8 +108,62 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(FACILITATOR_TEST, "settles for others what a payer on the list has signed", {
     file: FACILITATOR,
-    find: "if (bar === undefined || (await isBegun(request))) return open.settle(request, options);",
-    put: "if (bar === undefined || request !== undefined) return open.settle(request, options);",
+    find: "if (isOpen || (await isBegun(request))) return open.settle(request, options);",
+    put: "if (isOpen || request !== undefined) return open.settle(request, options);",
+  }),
+  caughtBy(FACILITATOR_TEST, "tells those for whom it settles who is on a list", {
+    file: FACILITATOR,
+    find: "const refusal = answer.isValid ? refusalOf(request) : undefined;",
+    put: "const refusal = refusalOf(request);",
+  }),
+  caughtBy(FACILITATOR_TEST, "tells at a settlement who is on a list", {
+    file: FACILITATOR,
+    find: "if (!answer.isValid) {",
+    put: "if (!answer.isValid && refusalOf(request) === undefined) {",
+  }),
+  caughtBy(GUARD_TEST, "tells whoever names somebody whether he is on a list", {
+    file: SERVICE,
+    find: "const bar = this.#barOf(presented, undefined);",
+    put: "const bar = this.#barOf(presented, payerOf(presented.payment));",
+  }),
+  caughtBy(GUARD_TEST, "tells before anybody has judged the signature who is on a list", {
+    file: "src/payments/payment.ts",
+    find: "return isProven ? checked.value.payer : undefined;",
+    put: "return isProven ? checked.value.payer : payerOf(this.request.paymentPayload);",
+  }),
+  caughtBy(GUARD_TEST, "sells to whom is on a list where others have to judge his signature", {
+    file: SETTLEMENT,
+    find: "guard?.barOf({ network, payer, route }) ??",
+    put: "guard?.barOf({ network, payer: undefined, route }) ??",
+  }),
+  caughtBy(GUARD_TEST, "tells who is on a list by a sign-in that nobody has signed", {
+    file: SERVICE,
+    find: "if (hasKey && bar !== undefined) return err(bar);",
+    put: "if (bar !== undefined) return err(bar);",
+  }),
+  caughtBy(GUARD_TEST, "lets the code of an account on a list sign in", {
+    file: SERVICE,
+    find: "      if (bar !== undefined) return err(bar);\n    }",
+    put: "    }",
+  }),
+  caughtBy(
+    "test/unit/mechanism/solana/inspection.test.ts",
+    "lets a delegate pay with tokens of somebody on a list",
+    {
+      file: "src/mechanism/solana/inspection.ts",
+      find: "if (tokens.owner !== payer && this.#options.rules.isDenied(tokens.owner)) {",
+      put: "if (tokens.owner === payer && this.#options.rules.isDenied(tokens.owner)) {",
+    },
+  ),
+  caughtBy(GUARD_TEST, "reserves more of the hour for a purse than it has", {
+    file: "src/payments/sale/reserved-purses.ts",
+    find: "taken.sum + amountAtomic <= meansAtomic",
+    put: "amountAtomic <= meansAtomic",
+  }),
+  caughtBy(GUARD_TEST, "never gives a purse back what was decided", {
+    file: "src/payments/sale/reserved-purses.ts",
+    find: "taken.sum -= amountAtomic;",
+    put: "",
   }),
   caughtBy(FACILITATOR_TEST, "settles for others what has failed, anew", {
     file: FACILITATOR,

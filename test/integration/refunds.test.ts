@@ -1,5 +1,7 @@
 /** Refunds that the gateway sends: each once, whatever kills it, and no more than may be paid back on one day. */
 import { createServer, type RequestListener, type Server } from "node:http";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
@@ -24,6 +26,8 @@ const PRICE = 10_000n;
 /** What the key for refunds has: a dollar. */
 const FLOAT = 1_000_000n;
 const POLL = { timeout: 40_000 };
+/** Several rounds of those who look what is to be paid back, milliseconds. */
+const NOT_FINAL_MS = 3_000;
 
 let chain: Chain;
 let postgres: PostgresServer;
@@ -81,8 +85,14 @@ class Shop implements AsyncDisposable {
     const shop = new Shop(await Site.create(options), told ?? "");
     await chain.fund(shop.signer.address, 0n, ETHER);
     await chain.fund(shop.refunder.address, FLOAT);
+    await shop.list("# nobody");
     await shop.write(rules, workers);
     return shop;
+  }
+
+  /** Who may not pay. */
+  list(entry: string): Promise<void> {
+    return writeFile(join(this.site.folder, "denied.txt"), `${entry}\n`);
   }
 
   async write(rules: string, workers = 1, network = "base-sepolia"): Promise<void> {
@@ -95,6 +105,7 @@ facilitator:
     networks:
       ${network}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
 refunds: { signer: { evm: env:REFUNDER }, ${rules} }
+payers: { deny: denied.txt }
 unmatched: deny
 shutdown: 1s
 workers: ${workers}
@@ -152,6 +163,9 @@ function sum(lines: readonly Line[], name: string, side: "debitAtomic" | "credit
   return named.reduce((total, line) => total + BigInt(line[side]), 0n);
 }
 
+/** What is sold is paid back once no reorganization can be expected to undo it: after 30 blocks. */
+const makeFinal = () => chain.mine(30);
+
 /** A payment that each attempt to deliver has failed for. */
 async function undelivered(
   shop: Shop,
@@ -163,6 +177,7 @@ async function undelivered(
   for (const _attempt of [1, 2, 3]) {
     expect((await present(`${url}/weather`, header)).status).toBe(503);
   }
+  await makeFinal();
   const [payment] = await shop.listed("--payer", payer.address);
   return { buyer: payer, header, key: String(payment?.["key"]) };
 }
@@ -391,6 +406,26 @@ test("a payer whom the token has blocked gets nothing, and that is shown", async
   expect(await served.end("SIGTERM")).toBe(0);
 });
 
+test("a payer who is on a list by now gets nothing, and that is shown", async () => {
+  await using shop = await Shop.open("SQLite");
+  const served = await shop.start();
+  const { buyer, key } = await undelivered(shop, served);
+  const reload = async (entry: string) => {
+    await shop.list(entry);
+    expect((await fetch(`${served.adminUrl}/-/reload`, { method: "POST" })).status).toBe(200);
+  };
+  await reload(buyer.address);
+  expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  await expect
+    .poll(async () => (await shop.shown(key))["refund"], POLL)
+    .toMatchObject({ state: "FAILED", detail: expect.stringContaining("payers.deny") });
+  expect(await chain.balanceOf(shop.refunder.address)).toBe(FLOAT);
+  await reload("# nobody any more");
+  expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(PURSE);
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
 test("a receipt of each version leads to what becomes of its payment, behind workers as well", async () => {
   await using shop = await Shop.open("SQLite", "maxPerDay: $100", 2);
   const served = await shop.start();
@@ -432,6 +467,10 @@ test("a receipt of each version leads to what becomes of its payment, behind wor
 
   const key = String((await shop.listed("--payer", payer.address))[0]?.["key"]);
   expect(await shop.payments("--resolve", key, "--refund")).toMatchObject({ code: 0 });
+  expect(await told()).toMatchObject({ body: { state: "refunding" } });
+  await pause(NOT_FINAL_MS);
+  expect(await chain.balanceOf(payer.address)).toBe(PURSE - PRICE);
+  await makeFinal();
   await expect
     .poll(async () => (await told()).body, POLL)
     .toMatchObject({ state: "refunded", transaction, refundTransaction: transaction });

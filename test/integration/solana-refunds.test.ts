@@ -74,13 +74,14 @@ test(
     await expect.poll(has, POLL).toBe(before);
     expect(await left()).toBe(FLOAT - PRICE);
 
-    // So slow that the blockhash outlives the restart; the node forgets what it is sent.
-    stage.node.setSlotMs(400);
     const transaction = stage.pay(await stage.quote(`${served.url}/weather`));
     for (const _attempt of [1, 2]) await stage.present(`${served.url}/weather`, transaction);
+    // The node forgets what it is sent.
     const lost = stage.node.inject({ method: "sendTransaction", lose: true, times: 10_000 });
     expect((await stage.present(`${served.url}/weather`, transaction)).status).toBe(503);
     await lost.hit();
+    // So slow that the blockhash outlives the restart.
+    stage.node.setSlotMs(400);
     await served.end("SIGKILL");
     const { transfer } = await refund(site);
     lost.lift();

@@ -2,7 +2,9 @@
 import { caughtBy, type Mutant } from "./mutant.ts";
 
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
+const SQLITE_CONTRACT = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 const WORKER = "test/unit/payments/settlement/refunds.test.ts";
+const ENGINE = "test/unit/payments/settlement/embedded.test.ts";
 const SIGNING = "test/unit/mechanism/evm/refunder.test.ts";
 const SOLANA_SIGNING = "test/unit/mechanism/solana/refunder.test.ts";
 const LEAVING = "test/integration/gateway/left-before.test.ts";
@@ -25,8 +27,28 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "pays back more on a day than may be", {
     file: STEPS,
-    find: "if (countedAtomic + amountAtomic > to.maxAtomic)",
-    put: "if (amountAtomic > to.maxAtomic)",
+    find: "if (counted.all + amountAtomic > maxAtomic)",
+    put: "if (amountAtomic > maxAtomic)",
+  }),
+  caughtBy(CONTRACT, "pays back by itself to one payer what all may have", {
+    file: STEPS,
+    find: `if (facts.isAutomatic && isMore) return { outcome: "over share" };`,
+    put: "void isMore;",
+  }),
+  caughtBy(CONTRACT, "pays back by itself whoever was refused, or has left", {
+    file: "src/ledger/deliveries.ts",
+    find: "return isRefundedLast === true && isBackends === true;",
+    put: "return isRefundedLast === true && isBackends !== undefined;",
+  }),
+  caughtBy(LEAVING, "takes the refusal of a bad request for the backend's fault", {
+    file: "src/gateway/delivery.ts",
+    find: "isBackends: status !== null && status >= SERVER_ERROR",
+    put: "isBackends: status !== null",
+  }),
+  caughtBy(LEAVING, "takes a body that is too large for the backend's fault", {
+    file: "src/gateway/delivery.ts",
+    find: `isBackends: reason !== "too-large"`,
+    put: `isBackends: reason !== "down"`,
   }),
   caughtBy(CONTRACT, "counts what was not paid back", {
     file: STEPS,
@@ -35,8 +57,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "gives a transfer the number of one that was signed before", {
     file: STEPS,
-    find: "JSON.stringify({ ...FRESH, attempt })",
-    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0 })",
+    find: "JSON.stringify({ ...FRESH, attempt, isAutomatic })",
+    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0, isAutomatic })",
   }),
   caughtBy(CONTRACT, "pays back what another seller has sold", {
     file: RESOLUTION,
@@ -76,7 +98,7 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "signs again as soon as the chain says that a transfer is over", {
     file: REFUNDS,
-    find: "if (nowMs - sinceMs < overMs) return;",
+    find: "if (nowMs - sinceMs < overMs) return false;",
     put: "void overMs;",
   }),
   caughtBy(WORKER, "gives up what another transaction may carry", {
@@ -86,13 +108,48 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "does not mind a look that says otherwise", {
     file: REFUNDS,
-    find: "    this.#over.delete(transfer.key);\n    // The very same transfer",
+    find: "    this.#over.delete(refund.key);\n    // The very same transfer",
     put: "    // The very same transfer",
   }),
   caughtBy(WORKER, "signs again what was refused", {
     file: REFUNDS,
-    find: "if (refund.detail === null) await this.#send(work);",
+    find: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
     put: "if (refund.detail !== undefined) await this.#send(work);",
+  }),
+  caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
+    file: "src/ledger/sqlite/sqlite.ts",
+    find: "s.state <> 'CLOSED') END)",
+    put: "s.state = 'OPEN') END)",
+  }),
+  caughtBy(WORKER, "pays back what the chain does not show", {
+    file: REFUNDS,
+    find: "    return !isDenied;",
+    put: "    return isDenied || !isDenied;",
+  }),
+  caughtBy(WORKER, "does not look whether a ledger from before has forgotten a transfer", {
+    file: REFUNDS,
+    find: `if (seen.kind === "confirmed") return { ...drawn, moved: seen.transaction };`,
+    put: "",
+  }),
+  caughtBy(WORKER, "signs another nonce while the one before it may be moved", {
+    file: REFUNDS,
+    find: `if (kind === "gone") free = { drawn, number };`,
+    put: `if (kind === "gone" && number > refund.attempt) free = { drawn, number };`,
+  }),
+  caughtBy(WORKER, "signs with a nonce of which the chain cannot say whether it was used", {
+    file: REFUNDS,
+    find: `if (seen.kind === "unknown" && seen.isUnused !== true) throw new Error(seen.detail);`,
+    put: "",
+  }),
+  caughtBy(WORKER, "signs for somebody who is on a list", {
+    file: REFUNDS,
+    find: "if (isBarred(network, to)) return this.#failed(refund, BARRED);",
+    put: "void isBarred;",
+  }),
+  caughtBy(WORKER, "sends what was signed for somebody who is on a list by now", {
+    file: REFUNDS,
+    find: "if (this.#at.isBarred(refund.network, refund.to)) return BARRED;",
+    put: "",
   }),
   caughtBy(WORKER, "joins what another process is settling", {
     file: REFUNDS,
@@ -101,13 +158,18 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SIGNING, "gives the same refund another nonce each time", {
     file: "src/mechanism/evm/refunder.ts",
-    find: "const nonce = refundNonce(payment, attempt);",
-    put: "const nonce = refundNonce(payment + String(performance.now()), attempt);",
+    find: "const nonce = refundNonce(payment, number);",
+    put: "const nonce = refundNonce(payment + String(performance.now()), number);",
   }),
   caughtBy(SIGNING, "lets whoever pays choose the payee", {
     file: "src/mechanism/evm/evm.ts",
     find: "const isOurs = payerOf(request.paymentPayload) === this.refunder?.address;",
     put: "const isOurs = payerOf(request.paymentPayload) !== this.refunder?.address;",
+  }),
+  caughtBy(ENGINE, "takes what is paid back for income", {
+    file: "src/payments/settlement/payment-verdicts.ts",
+    find: "if (isTransferBack) return;",
+    put: "void isTransferBack;",
   }),
   caughtBy(STATUS, "tells of any payment whose key is known", {
     file: "src/x402/payment-status.ts",

@@ -38,7 +38,7 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
-import type { OpenRefund } from "../../src/ledger/refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
@@ -50,7 +50,12 @@ import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
 import { MemoryOutbox } from "./memory-outbox.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
-import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
+import {
+  accountOf,
+  type KeptPayment,
+  type KeptSubmission,
+  type MemoryStore,
+} from "./memory-store.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
 import { sweepMemory } from "./memory-sweep.ts";
 
@@ -100,8 +105,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const life = actorOf(transition, this.#life);
     const named = this.#named(machine.identifierOf(transition));
     const isCounted = machine.isCounted(transition);
-    const countedAtomic = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
-    const known = { buried, named, countedAtomic };
+    const counted = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
+    const known = { buried, named, counted };
     return this.#take(key, (row, moment) => machine.apply(row, transition, moment, known), life);
   }
 
@@ -251,10 +256,16 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#requireOpen();
     return [...this.#store.payments]
       .toSorted(byChange)
-      .filter(([, { row }]) => row.refundState === "ASKED" || row.refundState === "SENDING")
+      .filter(([, payment]) => this.#mayBePaidBack(payment))
       .filter(([, { row }]) => row.network === network)
       .slice(0, limit)
       .map(([key, { row }]) => openRefundOf(row, key));
+  }
+
+  #mayBePaidBack({ row, updatedMs }: KeptPayment): boolean {
+    if (row.refundState !== "ASKED") return row.refundState === "SENDING";
+    if (row.submission === null) return updatedMs <= this.#time.now() - UNWATCHED_MS;
+    return (this.#store.submissions.get(row.submission)?.state ?? "CLOSED") === "CLOSED";
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {

@@ -39,9 +39,9 @@ import {
 import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
 import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
-import { dayStart } from "../../src/ledger/refunds.ts";
+import { dayStart, type CountedRefunds } from "../../src/ledger/refunds.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
-import { accountName } from "../../src/ledger/submission-row.ts";
+import { accountName, submittedOf } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
 import type { Tombstone } from "../../src/ledger/tombstone.ts";
 import {
@@ -232,16 +232,18 @@ export class MemoryStore {
     return "first";
   }
 
-  /** What other refunds of that one's network and token count on this day, atomic units. */
-  refundedToday(key: PaymentKey, nowMs: number): bigint {
+  /** What other refunds of that one's network and token count on this day. */
+  refundedToday(key: PaymentKey, nowMs: number): CountedRefunds {
     const asked = this.payments.get(key);
-    let sum = 0n;
+    let [all, payers] = [0n, 0n];
     for (const [other, { row }] of asked === undefined ? [] : this.payments) {
       const isCounted = (row.refundCountedMs ?? -1) >= dayStart(nowMs);
       if (other === key || !isCounted || unitOf(row) !== unitOf(asked?.row ?? row)) continue;
-      sum += BigInt(amountOf(requestOf(row)));
+      const amount = BigInt(amountOf(requestOf(row)));
+      all += amount;
+      if (row.payer === asked?.row.payer) payers += amount;
     }
-    return sum;
+    return { all, payers };
   }
 
   noteUsedElsewhere(payment: UsedElsewhere): void {
@@ -255,10 +257,7 @@ export class MemoryStore {
     const payments: StoredSubmission["payments"][number][] = [];
     for (const [key, { row }] of this.payments) {
       if (row.submission !== submission.id) continue;
-      const { state, route, settledTransaction } = row;
-      const heldTransaction = state === "SIGNED" ? row.heldTransaction : null;
-      const facts = { route, state, settledTransaction, heldTransaction };
-      payments.push({ key, request: requestOf(row), ...facts });
+      payments.push(submittedOf(row, key));
     }
     return { ...submission, payments };
   }

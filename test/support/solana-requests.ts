@@ -87,6 +87,7 @@ export function openSolanaMechanism(
     allowPayTo: "any",
     maxFeeLamports: 100_000n,
     lighthouse: "assertions",
+    isDenied: () => false,
     lighthouseLossPerHour: 300_000n,
     ...members,
   });

@@ -112,8 +112,8 @@ async function resolve(
 }
 
 const TO_BE_SENT =
-  "to be refunded: a running gateway sends it within seconds, once, and `--show` tells its transaction; nothing is " +
-  "delivered for it any more\n";
+  "to be refunded: a running gateway sends it once the payment is final, within a minute or so, and `--show` tells its " +
+  "transaction; nothing is delivered for it any more\n";
 
 const DONE = {
   goods: "delivered: what the backend answered was what is sold",

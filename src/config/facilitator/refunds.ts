@@ -44,7 +44,9 @@ export const refunds = map({
   ),
   automatic: optional(
     flag,
-    "Pays back by itself what the last attempt to deliver has not brought. Without it: you ask for each refund.",
+    "Pays back by itself what the last attempt to deliver has not brought because the backend did not answer, or with 500 " +
+      "and above; after an answer of 400 to 499, or where the buyer left, you decide. To one payer as much on one day as a " +
+      "tenth of maxPerDay, or one payment. Without it: you ask for each refund.",
     false,
   ),
 });

@@ -14,7 +14,7 @@ import {
   type PaymentRow,
 } from "../payment-row.ts";
 import type { MessageDraft } from "../outbox.ts";
-import { dayStart } from "../refunds.ts";
+import { dayStart, type CountedRefunds } from "../refunds.ts";
 import {
   StatementRefused,
   type PostgresColumns,
@@ -244,7 +244,9 @@ const LOCK_COUNTED: Statement = {
 
 const COUNTED: Statement = {
   name: "counted_refunds",
-  text: `SELECT coalesce(sum(p.amount_atomic::numeric), 0)::text AS "sum" FROM coinslot.payments AS p
+  text: `SELECT coalesce(sum(p.amount_atomic::numeric), 0)::text AS "all",
+           coalesce(sum(p.amount_atomic::numeric) FILTER (WHERE p.payer = $5), 0)::text AS "payers"
+         FROM coinslot.payments AS p
          WHERE p.refund_counted_ms >= $1 AND p.network = $2 AND lower(p.asset) = lower($3)
            AND p.payment_key <> $4`,
 };
@@ -255,16 +257,16 @@ export async function lockCounted(session: Session, row: PaymentRow): Promise<vo
   await session.query(LOCK_COUNTED, [`coinslot refunds ${row.network} ${asset.toLowerCase()}`]);
 }
 
-/** What other refunds of its network and token count on this day, atomic units. */
+/** What other refunds of its network and token count on this day. */
 export async function readCounted(
   session: Session,
   { key, row }: Stored,
   nowMs: number,
-): Promise<bigint> {
+): Promise<CountedRefunds> {
   const { asset } = requestOf(row).paymentRequirements;
-  const asked = [dayStart(nowMs), row.network, asset, key];
+  const asked = [dayStart(nowMs), row.network, asset, key, row.payer];
   const [found] = await session.query(COUNTED, asked);
-  return BigInt(String(found?.sum));
+  return { all: BigInt(String(found?.all)), payers: BigInt(String(found?.payers)) };
 }
 
 /** Reads {@link COLUMNS}. */

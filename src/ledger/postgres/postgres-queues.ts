@@ -4,7 +4,7 @@ import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
-import type { OpenRefund } from "../refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import { messageOf } from "../../x402/result.ts";
 
@@ -39,6 +39,8 @@ const REFUNDS: Statement = {
   name: "open_refunds",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
          WHERE p.refund_state IN ('ASKED', 'SENDING') AND p.network = $4
+           AND (p.refund_state = 'SENDING' OR CASE WHEN p.submission IS NULL THEN p.updated_ms <= $5 ELSE NOT EXISTS
+             (SELECT 1 FROM coinslot.submissions AS s WHERE s.id = p.submission AND s.state <> 'CLOSED') END)
            AND (p.updated_ms, p.id) > ($1, $2)
          ORDER BY p.updated_ms, p.id LIMIT $3`,
 };
@@ -87,11 +89,15 @@ export async function readOffers(
 /** See {@link Ledger.refunds}. */
 export async function readRefunds(
   session: Session,
-  { network, limit }: { readonly network: string; readonly limit: number },
+  {
+    network,
+    limit,
+    nowMs,
+  }: { readonly network: string; readonly limit: number; readonly nowMs: number },
   onUnreadable: OnUnreadable,
 ): Promise<readonly OpenRefund[]> {
   return readQueue(
-    (behind) => session.query(REFUNDS, [...behind, limit, network]),
+    (behind) => session.query(REFUNDS, [...behind, limit, network, nowMs - UNWATCHED_MS]),
     { limit, onUnreadable },
     ({ key, row }) => openRefundOf(row, key),
   );

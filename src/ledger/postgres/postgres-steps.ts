@@ -88,8 +88,8 @@ export class PostgresSteps {
       if (asked !== undefined) await lockCounted(session, asked.row);
       // Read again: whoever had the lock may have changed it.
       const stored = await readPayment(session, key);
-      const countedAtomic = stored && (await readCounted(session, stored, moment.nowMs));
-      const step = machine.apply(stored?.row, transition, moment, { countedAtomic });
+      const counted = stored && (await readCounted(session, stored, moment.nowMs));
+      const step = machine.apply(stored?.row, transition, moment, { counted });
       if (stored === undefined || (await writeStep(session, stored, step, { moment }))) {
         return step.outcome;
       }

@@ -11,12 +11,9 @@ import {
   type StoredTransaction,
   type SubmissionCost,
   type SubmissionState,
-  type SubmittedPayment,
 } from "../ledger.ts";
 import { gasBudget, moreGas } from "../budgets.ts";
 import * as machine from "../machine.ts";
-import { isHeld } from "../payment-judgement.ts";
-import { requestOf, type PaymentRow } from "../payment-row.ts";
 import { count } from "./postgres-budgets.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { requireLease } from "./postgres-lives.ts";
@@ -29,6 +26,7 @@ import {
   firstSubmission,
   readSubmissionRow,
   requireSignedFor,
+  submittedOf,
   withVariant,
   type SubmissionRow,
 } from "../submission-row.ts";
@@ -132,7 +130,7 @@ export async function storeSigned(
     if ((await writeMoves(session, moves, moment)) !== keys.length) {
       throw new LedgerConflict("a payment was named twice, or changed while it was locked");
     }
-    const payments = moves.map(({ stored: { key }, next }) => carried(key, next));
+    const payments = moves.map(({ stored: { key }, next }) => submittedOf(next, key));
     return { ...submission, payments };
   });
 }
@@ -202,7 +200,7 @@ export async function readUnfinished(
   const all = payments.flatMap((columns) =>
     readable(columns.key, () => {
       const { key, row } = storedOf(columns);
-      return { submission: row.submission, payment: carried(key, row) };
+      return { submission: row.submission, payment: submittedOf(row, key) };
     }),
   );
   return rows.map((row) => ({
@@ -240,10 +238,4 @@ async function insert(
 async function lock(session: Session, id: string): Promise<SubmissionRow | undefined> {
   const [columns] = await session.query(LOCK, [id]);
   return columns === undefined ? undefined : readSubmissionRow(columns);
-}
-
-function carried(key: PaymentKey, row: PaymentRow): SubmittedPayment {
-  const { state, route, settledTransaction } = row;
-  const heldTransaction = isHeld(row) ? row.heldTransaction : null;
-  return { key, request: requestOf(row), route, state, settledTransaction, heldTransaction };
 }

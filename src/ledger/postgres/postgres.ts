@@ -195,7 +195,8 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   }
 
   async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
-    return readRefunds(this.#database, { network, limit }, this.#ground.onUnreadable);
+    const nowMs = this.#steps.moment.nowMs;
+    return readRefunds(this.#database, { network, limit, nowMs }, this.#ground.onUnreadable);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

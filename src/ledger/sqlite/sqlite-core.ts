@@ -139,11 +139,11 @@ export class SqliteCore {
       const isBuried = row === undefined && isFirstUse(transition.kind);
       const buried = isBuried ? this.#rows.tombstone(key) : undefined;
       const named = this.named(machine.identifierOf(transition));
-      const countedAtomic =
+      const counted =
         row !== undefined && machine.isCounted(transition)
           ? this.#rows.refundedSince(dayStart(moment.nowMs), key, row)
           : undefined;
-      return machine.apply(row, transition, moment, { buried, named, countedAtomic });
+      return machine.apply(row, transition, moment, { buried, named, counted });
     };
     const by = actorOf(transition, life);
     if (!UNDOABLE.has(transition.kind)) return this.write(() => this.take(key, by, judge).outcome);

@@ -9,6 +9,7 @@ import {
   type StoredResponse,
 } from "../ledger.ts";
 import type { OutboxEvent } from "../outbox.ts";
+import type { CountedRefunds } from "../refunds.ts";
 import { ledToFor } from "../payment-judgement.ts";
 import {
   amountOf,
@@ -226,18 +227,23 @@ export class SqliteRows {
     );
   }
 
-  /** What refunds of that network and token count since then, but for that of one payment, atomic units. */
-  refundedSince(sinceMs: number, key: string, { network, request }: PaymentRow): bigint {
+  /** What refunds of that payment's network and token count since then, but for its own. */
+  refundedSince(
+    sinceMs: number,
+    key: string,
+    { network, request, payer }: PaymentRow,
+  ): CountedRefunds {
     const { asset } = requestIn(request).paymentRequirements;
     const rows = this.#database.all(
-      `SELECT amount_atomic AS "amount", count(*) AS "count" FROM payments INDEXED BY counted_refunds
+      `SELECT amount_atomic AS "amount", count(*) AS "count", sum(payer = ?) AS "payers"
+       FROM payments INDEXED BY counted_refunds
        WHERE refund_counted_ms >= ? AND network = ? AND lower(asset) = lower(?) AND payment_key <> ?
        GROUP BY amount_atomic`,
-      [sinceMs, network, asset, key],
+      [payer, sinceMs, network, asset, key],
     );
-    return rows.reduce((sum, { amount, count }) => {
-      return sum + BigInt(String(amount)) * BigInt(Number(count));
-    }, 0n);
+    const sumOf = (name: "count" | "payers"): bigint =>
+      rows.reduce((sum, row) => sum + BigInt(String(row.amount)) * BigInt(Number(row[name])), 0n);
+    return { all: sumOf("count"), payers: sumOf("payers") };
   }
 
   hasRoomFor({ key, payer }: UsedElsewhere): boolean {

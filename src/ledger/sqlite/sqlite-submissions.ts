@@ -9,8 +9,7 @@ import {
   type SubmittedPayment,
 } from "../ledger.ts";
 import { gasBudget, moreGas } from "../budgets.ts";
-import { isHeld } from "../payment-judgement.ts";
-import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
+import { readEach } from "../payment-row.ts";
 import { count } from "./sqlite-budgets.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
@@ -18,6 +17,7 @@ import {
   accountName,
   concluded,
   readSubmissionRow,
+  submittedOf,
   withVariant,
   type SubmissionRow,
 } from "../submission-row.ts";
@@ -177,7 +177,7 @@ export class SqliteSubmissions {
 
   #payments(submission: string, onUnreadable: OnUnreadable): readonly SubmittedPayment[] {
     const rows = this.#core.select("WHERE submission = :submission ORDER BY rowid", { submission });
-    return readEach(rows, submittedOf, onUnreadable);
+    return readEach(rows, (row, key) => submittedOf(row, key as PaymentKey), onUnreadable);
   }
 
   #read(id: string): SubmissionRow | undefined {
@@ -202,17 +202,4 @@ export class SqliteSubmissions {
 
 function notLeased({ network, address }: Lease): LedgerConflict {
   return new LedgerConflict(`the account ${address} on ${network} is not leased to this life`);
-}
-
-function submittedOf(row: PaymentRow, key: string): SubmittedPayment {
-  const { state, route, settledTransaction } = row;
-  const heldTransaction = isHeld(row) ? row.heldTransaction : null;
-  return {
-    key: key as PaymentKey,
-    request: requestOf(row),
-    route,
-    state,
-    settledTransaction,
-    heldTransaction,
-  };
 }

@@ -34,7 +34,7 @@ import {
 } from "../purse.ts";
 import type { KeptCertificates } from "../certificates.ts";
 import type { Pauses } from "../pauses.ts";
-import type { OpenRefund } from "../refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
@@ -55,7 +55,7 @@ import { signInKey } from "./sqlite-sign-ins.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { sweepOnce } from "./sqlite-sweep.ts";
-import { firstSubmission, requireSignedFor } from "../submission-row.ts";
+import { firstSubmission, requireSignedFor, submittedOf } from "../submission-row.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedSettlement } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
@@ -200,9 +200,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       const payments = keys.map((key) => {
         const { next } = this.#take(key, (row, moment) => machine.sign(row, submission.id, moment));
         if (!next) throw new TypeError("a signed payment has a row");
-        const { state, route, settledTransaction } = next;
-        const facts = { state, route, settledTransaction, heldTransaction: null };
-        return { key, request: requestOf(next), ...facts };
+        return submittedOf(next, key);
       });
       return { ...submission, payments };
     });
@@ -224,10 +222,13 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
-    const where =
-      "WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network ORDER BY updated_ms, rowid";
+    const where = `WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network
+       AND (refund_state = 'SENDING' OR CASE WHEN submission IS NULL THEN updated_ms + ${UNWATCHED_MS} <= :now ELSE NOT EXISTS
+         (SELECT 1 FROM submissions AS s WHERE s.id = payments.submission AND s.state <> 'CLOSED') END)
+       ORDER BY updated_ms, rowid`;
+    const now = this.#options.time.now();
     // The column holds nothing but keys.
-    return this.#core.readable(where, { network, limit }, (row, key) =>
+    return this.#core.readable(where, { network, limit, now }, (row, key) =>
       openRefundOf(row, key as PaymentKey),
     );
   }

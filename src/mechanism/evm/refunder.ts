@@ -25,6 +25,7 @@ export interface EvmRefunderOptions {
 export class EvmRefunder implements Refunder {
   readonly address: string;
   readonly validMs = VALID_SECONDS * 1_000;
+  readonly hasNonces = true;
   readonly #at: EvmRefunderOptions;
 
   constructor(options: EvmRefunderOptions) {
@@ -35,11 +36,11 @@ export class EvmRefunder implements Refunder {
   /** The token moves one authorization for each nonce, and the nonce is the payment's: whoever signs it again, by whatever ledger. */
   async transfer(back: TransferBack): Promise<FacilitatorRequest> {
     const { account, network, clock } = this.#at;
-    const { asset, to, amountAtomic, payment, attempt, resource } = back;
+    const { asset, to, amountAtomic, payment, number, resource } = back;
     const token = this.#token(asset);
     const from = this.address;
     const validBefore = Math.floor(clock()) + VALID_SECONDS;
-    const nonce = refundNonce(payment, attempt);
+    const nonce = refundNonce(payment, number);
     const words =
       addressWord(from) +
       addressWord(to) +
@@ -98,7 +99,7 @@ export class EvmRefunder implements Refunder {
 }
 
 /** 32 bytes with `0x`. */
-function refundNonce(payment: string, attempt: number): string {
-  const hash = keccak256(Buffer.from(`coinslot refund ${attempt} of ${payment}`));
+function refundNonce(payment: string, number: number): string {
+  const hash = keccak256(Buffer.from(`coinslot refund ${number} of ${payment}`));
   return `0x${Buffer.from(hash).toString("hex")}`;
 }

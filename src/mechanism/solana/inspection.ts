@@ -135,6 +135,10 @@ export class Inspection {
       const detail = `the tokens would come from ${source}, which belongs to this facilitator`;
       return refuse("invalid_payload", detail);
     }
+    // Of a payer whose tokens are his own nobody asks here: whoever sells does, and pays back.
+    if (tokens.owner !== payer && this.#options.rules.isDenied(tokens.owner)) {
+      return refuse("invalid_payload", `tokens from ${source} are not taken here; ask the seller`);
+    }
     return ok(leftTo(payer, tokens));
   }
 }

@@ -29,6 +29,7 @@ export interface SolanaRefunderOptions {
 export class SolanaRefunder implements Refunder {
   readonly address: string;
   readonly validMs = VALID_MS;
+  readonly hasNonces = false;
   readonly #at: SolanaRefunderOptions;
 
   constructor(options: SolanaRefunderOptions) {
@@ -42,8 +43,8 @@ export class SolanaRefunder implements Refunder {
    */
   async transfer(back: TransferBack, signal: AbortSignal): Promise<FacilitatorRequest> {
     const { keypair, network, feePayer, draft } = this.#at;
-    const { asset, to, amountAtomic, payment, attempt, resource } = back;
-    const named = hash("sha256", `coinslot refund ${attempt} of ${payment}`);
+    const { asset, to, amountAtomic, payment, number, resource } = back;
+    const named = hash("sha256", `coinslot refund ${number} of ${payment}`);
     const memo = named.slice(0, MEMO_DIGITS);
     const paymentRequirements = {
       scheme: EXACT_SCHEME,

@@ -50,6 +50,8 @@ export interface RuleOptions {
   /** The most that one transaction may cost us: signatures and priority together. */
   readonly maxFeeLamports: bigint;
   readonly lighthouse: "assertions" | "deny";
+  /** Whether tokens of that owner may not pay, whoever may move them. */
+  readonly isDenied: (owner: string) => boolean;
 }
 
 /** A transaction that gives what was asked for. Addresses in base58. */

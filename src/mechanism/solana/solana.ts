@@ -63,6 +63,8 @@ export interface SolanaMechanismOptions extends SolanaChainOptions {
   readonly lighthouse: "assertions" | "deny";
   /** Lamports that payments with assertions may cost us for nothing within an hour. */
   readonly lighthouseLossPerHour: bigint;
+  /** Whether tokens of that owner may not pay, though a delegate may move them. Default: all may. */
+  readonly isDenied?: RuleOptions["isDenied"] | undefined;
   /** Told of what they have cost, and whether no more are taken for now. */
   readonly onGuardState?: ((state: GuardState) => void) | undefined;
 }
@@ -127,6 +129,7 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
       },
       maxFeeLamports,
       lighthouse,
+      isDenied: options.isDenied ?? (() => false),
     };
     const { endpoints } = this;
     this.refunder =
@@ -217,9 +220,11 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
       const fits = await this.#admitGuarded(authorization, judged, signal);
       if (!fits.ok) return fits;
     }
+    const { left, amount } = reading.value;
     return ok({
       ...checked,
       fault,
+      meansAtomic: left + amount,
       authorization: { ...authorization, judged, reading: reading.value },
     });
   }

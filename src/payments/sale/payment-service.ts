@@ -202,20 +202,19 @@ export class LocalPaymentService implements PaymentService {
       const { isDoubtful } = found;
       const debts = this.#debts(found, owed);
       // Whoever comes for what he has paid gets it, whatever is sold by now.
-      const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented);
+      const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented, found.provenPayer);
       return bar === undefined
         ? ok({ payment: found, isClaimed: false, isDoubtful, ...debts })
         : err(bar);
     }
     const buried = await this.#findBuried(presented);
     if (buried !== undefined) return this.#claimedBefore(buried);
-    const bar = this.#barOf(presented);
+    const bar = this.#barOf(presented, undefined);
     return bar === undefined ? chosen : err(bar);
   }
 
-  #barOf({ payment, route }: Identifying): Barred | undefined {
-    const { network } = payment;
-    return this.#guard?.barOf({ network, payer: payerOf(payment), route });
+  #barOf({ payment, route }: Identifying, payer: string | undefined): Barred | undefined {
+    return this.#guard?.barOf({ network: payment.network, payer, route });
   }
 
   #claimedBefore(request: FacilitatorRequest): Result<Identified, Refusal> {
@@ -261,15 +260,17 @@ export class LocalPaymentService implements PaymentService {
     signal: AbortSignal,
   ): Promise<Result<readonly Payment[], Declined>> {
     const { address, network, nonce, untilMs } = signIn;
-    const bar = this.#guard?.barOfAccount(network, address);
-    if (bar !== undefined) return err(bar);
     const hasKey = this.#signers?.hasKeySigned(network, signIn) ?? false;
+    // Asked as soon as it is proven who signs in, and not of whom somebody names.
+    const bar = this.#guard?.barOfAccount(network, address);
+    if (hasKey && bar !== undefined) return err(bar);
     const bought = await this.#boughtBy(signIn, sale, hasKey);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
     if (!hasKey && bought.length > 0) {
       const isSigned = await this.#askCode(signIn, claimant, signal);
       if (isSigned === undefined) return err(UNASKED);
       if (!isSigned) return err(UNSIGNED);
+      if (bar !== undefined) return err(bar);
     }
     if (bought.length === 0) return err(hasKey ? NOTHING_BOUGHT : UNSIGNED);
     const verdict = await this.#redemptions.useSignIn({ nonce, payer: address, untilMs });

@@ -1,9 +1,10 @@
 /**
- * Whom nothing is sold to, and what is sold to nobody for now. Asked when it is known who pays, before anything is
- * claimed; and once more when the claim is granted, which decides: who is denied after that gets what he pays for. What an
+ * Whom nothing is sold to, and what is sold to nobody for now. Asked when it is proven who pays, before anything is
+ * claimed where no chain has to say it; and once more when the claim is granted and the payment verified, which decides:
+ * who is denied after that gets what he pays for. What an
  * hour allows is reserved when the payment was found good, so that payments that are worth nothing use up none of it.
  */
-import { gasBudget, HOUR_MS, hourOf, SALES } from "../../ledger/budgets.ts";
+import { gasBudget, HOUR_MS, hourOf, SALES, type Reserved } from "../../ledger/budgets.ts";
 import { amountOf } from "../../ledger/payment-row.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Pause } from "../../ledger/pauses.ts";
@@ -15,6 +16,7 @@ import type { PayerList } from "../../x402/payer-list.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Barred } from "./admission.ts";
+import { ReservedPurses } from "./reserved-purses.ts";
 import {
   saidOfStop,
   secondsUntil,
@@ -46,7 +48,8 @@ export interface SaleRules {
 /** Who pays, where, and for what; a facilitator knows no route. */
 export interface Buyer {
   readonly network: string;
-  readonly payer: string;
+  /** Undefined as long as it is not proven: whoever has no key of his is not to learn who is on a list. */
+  readonly payer: string | undefined;
   readonly route?: string | undefined;
 }
 
@@ -66,8 +69,16 @@ const DENIED_CODE = "invalid_exact_evm_payload_authorization_from_address_kyt";
 
 const DENIED = "payments of this payer are not taken here, and nothing was charged; ask the seller";
 
+/** What it takes of this hour is its own. */
+export interface Reservation {
+  readonly kind: "reserved";
+  /** To be called when the payment is decided, or nobody here follows it any more. */
+  readonly decided: () => void;
+}
+
 export class SaleGuard implements StopSource {
   readonly #at: SaleGuardOptions;
+  readonly #purses: ReservedPurses;
   readonly #stopping = new AbortController();
   #rules: SaleRules;
   #pauses: readonly Pause[] = [];
@@ -79,6 +90,7 @@ export class SaleGuard implements StopSource {
 
   constructor(options: SaleGuardOptions) {
     this.#at = options;
+    this.#purses = new ReservedPurses(options.time);
     this.#rules = options.rules;
   }
 
@@ -114,7 +126,7 @@ export class SaleGuard implements StopSource {
 
   /** Why a new payment is not taken; undefined: it may be. */
   barOf({ network, payer, route }: Buyer): Barred | undefined {
-    if (this.isDenied(network, payer)) return this.#denied(network);
+    if (payer !== undefined && this.isDenied(network, payer)) return this.#denied(network);
     const { stops } = this;
     const stop = (route === undefined ? undefined : stopOf(stops, route)) ?? stopOn(stops, network);
     return stop && this.#stopped(stop);
@@ -130,16 +142,42 @@ export class SaleGuard implements StopSource {
     return deny.has(network, payer) || allow?.has(network, payer) === false;
   }
 
-  /** Reserves what a claimed payment may take of this hour; why it may not. Throws what the ledger throws. */
-  async reserve(key: PaymentKey, request: FacilitatorRequest): Promise<Barred | undefined> {
+  /** Whether nothing may be paid to him either. One who is not among those who alone may pay is paid back. */
+  isBarred(network: string, payer: string): boolean {
+    return this.#rules.deny.has(network, payer);
+  }
+
+  /**
+   * Reserves what a claimed payment that was found good may take of this hour; else why it may not. Where an hour is all
+   * sellers' together, its purse has to have it besides what others of the purse have reserved: `crowded`, it has not.
+   * Throws what the ledger throws.
+   * @param meansAtomic what its payer had when it was found good; undefined: nobody says
+   */
+  async reserve(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    meansAtomic: bigint | undefined,
+    signal: AbortSignal,
+  ): Promise<Barred | "crowded" | Reservation> {
     const { perPayer, sales, worthOf } = this.#rules;
-    if (perPayer === null && sales === null) return undefined;
+    if (perPayer === null && sales === null) return { kind: "reserved", decided: nothing };
     const { network, asset } = request.paymentRequirements;
-    const worth = worthOf(network, asset, BigInt(amountOf(request)));
+    const amountAtomic = BigInt(amountOf(request));
+    const worth = worthOf(network, asset, amountAtomic);
     const payer = payerOf(request.paymentPayload);
     const sale = { payer, worth, perPayer, sales };
-    const reserved = await this.#at.ledger.budgets.reserve(key, sale);
-    if (reserved.kind === "reserved") return undefined;
+    const purse = `${network} ${asset} ${payer}`.toLowerCase();
+    const isShared = sales !== null && meansAtomic !== undefined;
+    const draft = isShared ? { purse, amountAtomic, meansAtomic } : undefined;
+    const decided = draft === undefined ? nothing : await this.#purses.take(draft, signal);
+    if (decided === undefined) return "crowded";
+    let reserved: Reserved | undefined;
+    try {
+      reserved = await this.#at.ledger.budgets.reserve(key, sale);
+      if (reserved.kind === "reserved") return { kind: "reserved", decided };
+    } finally {
+      if (reserved?.kind !== "reserved") decided();
+    }
     const { whose, untilMs } = reserved;
     if (whose === "sales") return this.#stopped({ why: "sales", untilMs });
     this.#at.meter?.barred("payer");
@@ -246,3 +284,5 @@ export class SaleGuard implements StopSource {
     return stops;
   }
 }
+
+function nothing(): void {}

@@ -26,7 +26,7 @@ import { sooner, type Time } from "../../time/time.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { saysUsed, type Refusal, type Result } from "../../x402/result.ts";
 import type { SettleResponse } from "../../x402/x402.ts";
-import type { SaleGuard } from "./sale-guard.ts";
+import type { Reservation, SaleGuard } from "./sale-guard.ts";
 import {
   explain,
   failureOf,
@@ -56,6 +56,9 @@ export interface SettlementOptions {
   /** Is told what is asked of the facilitator, and how long that takes. */
   readonly timeline?: Timeline | undefined;
 }
+
+const UNDER_WAY =
+  "other payments of this payer are under way, and what is left behind them may not be enough; try again when they are settled";
 
 type Verdict = Result<Verified, Refusal>;
 type Refused = Exclude<Verdict, { ok: true }>;
@@ -88,15 +91,22 @@ export class Settlement {
   async charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     const { key, network } = payment;
     const { guard } = this.#options;
-    const payer = payerOf(payment.request.paymentPayload);
-    const bar = guard?.barOf({ network, payer, route: terms.route });
+    const { route } = terms;
+    const bar = guard?.barOf({ network, payer: payment.provenPayer, route });
     if (bar !== undefined) return (await this.#release(key, terms)) ?? bar;
     const verdict = await this.#verify(payment, terms.claimant, signal);
     if (!(verdict instanceof Error) && verdict.ok) {
-      const refused = await this.#reserve(payment);
-      if (refused !== undefined) return (await this.#release(key, terms)) ?? refused;
-      const first = { askedBefore: null, handedOverAt: null, verified: verdict.value };
-      return this.#collect({ payment, terms, signal, ...first });
+      const payer = payerOf(payment.request.paymentPayload);
+      const verified = verdict.value;
+      const reserved =
+        guard?.barOf({ network, payer, route }) ?? (await this.#reserve(payment, verified, signal));
+      if (reserved.kind !== "reserved") return (await this.#release(key, terms)) ?? reserved;
+      try {
+        const first = { askedBefore: null, handedOverAt: null, verified };
+        return await this.#collect({ payment, terms, signal, ...first });
+      } finally {
+        reserved.decided();
+      }
     }
     const kept = await this.#release(key, terms);
     if (kept !== undefined) return kept;
@@ -105,10 +115,19 @@ export class Settlement {
     return this.#unverified(verdict, network);
   }
 
-  /** Undefined: what it takes of this hour is its own. Nothing of the payment is signed yet. */
-  async #reserve({ key, request, network }: Payment): Promise<Declined | undefined> {
+  /** Nothing of the payment is signed yet. */
+  async #reserve(
+    { key, request, network }: Payment,
+    { judged }: Verified,
+    signal: AbortSignal,
+  ): Promise<Declined | Reservation> {
+    const { guard } = this.#options;
+    if (guard === undefined) return { kind: "reserved", decided: () => undefined };
     try {
-      return await this.#options.guard?.reserve(key, request);
+      const { purse, meansAtomic } = judged?.inspected ?? {};
+      const means = purse?.balanceAtomic ?? meansAtomic;
+      const reserved = await guard.reserve(key, request, means, signal);
+      return reserved === "crowded" ? refused("insufficient_funds", UNDER_WAY) : reserved;
     } catch (cause) {
       this.#warn(cause, network, "what is sold in this hour could not be counted");
       return unavailable("unexpected_settle_error");

@@ -38,6 +38,7 @@ interface WatchedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
   readonly route: string | null;
+  readonly isTransferBack: boolean;
   readonly authorization: unknown;
   /** `left`: signed anew, alone, or not at all; `undone`: it was settled, and the chain has another past now. */
   fate: "open" | "settled" | "held" | "failed" | "left" | "undone";
@@ -75,7 +76,7 @@ export class PaymentVerdicts {
     this.#submission = id;
     this.#isLone = payments.length === 1;
     this.#payments = payments.flatMap((submitted) => {
-      const { key, request, route } = submitted;
+      const { key, request, route, isTransferBack } = submitted;
       const parsed = at.mechanism.parse(request);
       if (!parsed.ok) {
         log.error({ key, detail: parsed.error.detail }, "a signed payment cannot be read");
@@ -83,7 +84,8 @@ export class PaymentVerdicts {
       }
       const authorization = parsed.value;
       const fate = fateOf(submitted);
-      return [{ key, request, route, authorization, fate, suspicion: undefined }];
+      const known = { key, request, route, isTransferBack, authorization };
+      return [{ ...known, fate, suspicion: undefined }];
     });
     this.#isUnreadable = this.#payments.length < payments.length;
   }
@@ -255,9 +257,9 @@ export class PaymentVerdicts {
     this.#events.landed(key, endingOf(outcome));
   }
 
-  /** What is paid back is none of what was earned. */
-  #countAmount({ request, route }: WatchedPayment): void {
-    if (payerOf(request.paymentPayload) === this.#at.mechanism.refunder?.address) return;
+  /** What is paid back is none of what was earned, whichever key has paid it. */
+  #countAmount({ request, route, isTransferBack }: WatchedPayment): void {
+    if (isTransferBack) return;
     const { network, asset } = request.paymentRequirements;
     const { symbol, decimals } = this.#at.describeAsset(network, asset);
     const amountAtomic = BigInt(amountOf(request));

@@ -3,10 +3,13 @@
  * other one: claimed, signed and watched by the engine. It is stored with the payment that it pays back before anything
  * sees it, and another one is signed only when the chain has said, and goes on saying, that it can never be moved.
  *
- *     asked -> signed, counted and stored -> claimed and settled -> refunded
- *                        ^                        | refused, or nobody could settle it
- *                        |                        v
- *                        +-- nobody refused it -- over for certain -- refused -> failed: the operator decides
+ *     asked and paid for good -> signed, counted and stored -> claimed and settled -> refunded
+ *                                     ^                        | refused, or nobody could settle it
+ *                                     |                        v
+ *                                     +-- nobody refused it -- over for certain -- refused -> failed: the operator decides
+ *
+ * Where there are nonces, each transfer of a refund has the one of the transfer before it as long as that left no row and
+ * the chain knows no use of it: so a ledger that was restored from before a transfer signs what the token moves once.
  */
 import { randomUUID } from "node:crypto";
 import type {
@@ -16,11 +19,12 @@ import type {
   RefundStep,
   RefundTransfer,
 } from "../../ledger/ledger.ts";
-import type { Mechanism, Refunder } from "../../mechanism/mechanism.ts";
+import type { Confirmation, Mechanism, Refunder } from "../../mechanism/mechanism.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
 import { networkOfKey, paymentKey, payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { messageOf } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
 import { HeldPayment, type Facilitator } from "../facilitator.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import type { Recovery } from "./recovery.ts";
@@ -41,6 +45,11 @@ const REFUSED_AGAIN_MS = 30_000;
  * reorganization brings it back then, milliseconds.
  */
 const OVER_MS = 900_000;
+/** Nonces of one refund at most, and how many behind the next one are looked for: a restored ledger knows of none. */
+const MAX_NONCES = 64;
+const NONCES_AHEAD = 3;
+/** No cap: of what the chain has moved already. */
+const ANY_AMOUNT = 2n ** 256n;
 
 export interface RefundsOptions {
   readonly mechanisms: readonly Pick<Mechanism, "network" | "refunder" | "parse" | "reconcile">[];
@@ -50,6 +59,8 @@ export interface RefundsOptions {
   readonly gate: Pick<NetworkGate, "isOpen">;
   /** What of a token may be paid back on one day, atomic units. */
   readonly mostOf: (network: string, asset: string) => bigint;
+  /** Whether nothing is sold to somebody, nor paid back: he is on a list. */
+  readonly isBarred: (network: string, payer: string) => boolean;
   readonly telemetry: Pick<Telemetry, "logger">;
   readonly time: Time;
   /** Default: {@link OVER_MS}. */
@@ -86,11 +97,16 @@ interface Work {
   readonly signal: AbortSignal;
 }
 
+/** A transfer that may be signed for; `moved`: it was, in that transaction. */
+interface Drawn extends Pick<RefundTransfer, "key" | "request"> {
+  readonly moved?: string;
+}
+
 export class Refunds {
   readonly #at: RefundsOptions;
   /** When each is due again that did not get on. */
   readonly #later = new Map<PaymentKey, number>();
-  /** Since when the chain says that a transfer is over, by its key. */
+  /** Since when the chain says that the transfer of a refund is over, or that nothing was paid, by the payment's key. */
   readonly #over = new Map<PaymentKey, number>();
 
   constructor(options: RefundsOptions) {
@@ -113,8 +129,10 @@ export class Refunds {
     if (refunder === undefined) return;
     const open = await ledger.refunds(network, MAX_LOOKED_AT);
     const keys = new Set(open.map(({ key }) => key));
-    for (const key of this.#later.keys()) {
-      if (networkOfKey(key) === network && !keys.has(key)) this.#later.delete(key);
+    for (const known of [this.#later, this.#over]) {
+      for (const key of known.keys()) {
+        if (networkOfKey(key) === network && !keys.has(key)) known.delete(key);
+      }
     }
     const due = open.filter(({ key }) => (this.#later.get(key) ?? 0) <= time.now());
     for (let first = 0; first < due.length && !signal.aborted; first += AT_ONCE) {
@@ -138,9 +156,12 @@ export class Refunds {
   }
 
   async #advance(work: Work): Promise<void> {
-    const { refund, mechanism, signal } = work;
+    const { refund } = work;
     const { transfer, state } = refund;
-    if (transfer === null || state === "ASKED") return this.#send(work);
+    if (transfer === null || state === "ASKED") {
+      if (await this.#isPaid(work)) await this.#send(work);
+      return;
+    }
     const outcome = await this.#at.ledger.outcome(transfer.key);
     switch (outcome.kind) {
       case "settled":
@@ -155,45 +176,104 @@ export class Refunds {
       case "gone":
       case "failed":
     }
-    const parsed = mechanism.parse(transfer.request);
-    if (!parsed.ok) throw new Error(parsed.error.detail);
-    const seen = await mechanism.reconcile(
-      parsed.value,
-      { claimed: undefined, after: null },
-      signal,
-    );
+    const seen = await this.#seen(work, transfer.request);
     if (seen.kind === "confirmed") return this.#moved(work, transfer, seen.transaction);
     if (seen.kind === "failed" && !seen.retriable) return this.#passed(work, transfer);
-    this.#over.delete(transfer.key);
+    this.#over.delete(refund.key);
     // The very same transfer, as long as it counts.
     if (outcome.kind === "gone") await this.#settle(work, transfer);
   }
 
-  /** Counted and stored before anybody sees it; where another process was faster, what it has signed counts. */
-  async #send(work: Work): Promise<void> {
-    const { refund, refunder, signal } = work;
-    const { ledger, mostOf, time } = this.#at;
-    const { key: payment, network, asset, to, amountAtomic, resource } = refund;
-    const attempt = refund.attempt + 1;
-    const back = { asset, to, amountAtomic, payment, attempt, resource };
-    const signedMs = time.now();
+  /** Whether what is to be paid back was paid: final as it is, the chain may have another past. */
+  async #isPaid(work: Work): Promise<boolean> {
+    const { refund } = work;
+    const seen = await this.#seen(work, refund.sale, refund.paidIn ?? undefined);
+    const isDenied = seen.kind === "failed" || (seen.kind === "unknown" && seen.isUnused === true);
+    if (!isDenied) this.#over.delete(refund.key);
+    else if (this.#lasts(refund.key)) await this.#failed(refund, UNPAID);
+    return !isDenied;
+  }
+
+  /** What the chain shows of a payment, whoever has moved it. */
+  async #seen(
+    { mechanism, signal }: Work,
+    request: FacilitatorRequest,
+    claimed?: string,
+  ): Promise<Confirmation> {
+    const parsed = mechanism.parse(request);
+    if (!parsed.ok) throw new Error(parsed.error.detail);
+    return mechanism.reconcile(parsed.value, { claimed, after: null }, signal);
+  }
+
+  /**
+   * What is signed next: with the first nonce that is free, which the transfer before it may have had. Where the chain
+   * shows that one of those was moved, this ledger has forgotten it.
+   */
+  async #draw(work: Work): Promise<Drawn> {
+    const { refunder, refund } = work;
+    if (!refunder.hasNonces) return this.#drawn(work, refund.attempt + 1);
+    let free: { readonly drawn: Drawn; readonly number: number } | undefined;
+    for (let number = 1; number <= (free?.number ?? MAX_NONCES) + NONCES_AHEAD; number += 1) {
+      const drawn = await this.#drawn(work, number);
+      const seen = await this.#seen(work, drawn.request);
+      if (seen.kind === "confirmed") return { ...drawn, moved: seen.transaction };
+      // In a young block, or untraced.
+      if (seen.kind === "unknown" && seen.isUnused !== true) throw new Error(seen.detail);
+      if (free !== undefined || seen.kind === "failed") continue;
+      const { kind } = await this.#at.ledger.outcome(drawn.key);
+      if (kind === "gone") free = { drawn, number };
+      else if (kind !== "failed") throw new Error(`its transfer ${drawn.key} is ${kind}`);
+    }
+    if (free === undefined) throw new Error(`each of its ${MAX_NONCES} nonces is used`);
+    return free.drawn;
+  }
+
+  async #drawn({ refund, refunder, signal }: Work, number: number): Promise<Drawn> {
+    const { key: payment, asset, to, amountAtomic, resource } = refund;
+    const back = { asset, to, amountAtomic, payment, number, resource };
     const request = await refunder.transfer(back, signal);
     const key = paymentKey(request);
     if (!key.ok) throw new Error(key.error.detail);
-    const transfer = { key: key.value, request, idempotencyKey: randomUUID(), signedMs };
-    const maxAtomic = mostOf(network, asset);
+    return { key: key.value, request };
+  }
+
+  /** Counted and stored before anybody sees it; where another process was faster, what it has signed counts. */
+  async #send(work: Work): Promise<void> {
+    const { refund } = work;
+    const { ledger, isBarred, mostOf, time } = this.#at;
+    const { key: payment, network, asset, to } = refund;
+    if (isBarred(network, to)) return this.#failed(refund, BARRED);
+    const attempt = refund.attempt + 1;
+    const signedMs = time.now();
+    const { key, request, moved } = await this.#draw(work);
+    const transfer = { key, request, idempotencyKey: randomUUID(), signedMs };
+    const maxAtomic = moved === undefined ? mostOf(network, asset) : ANY_AMOUNT;
     const sending = { kind: "sending", attempt, transfer, maxAtomic } as const;
     const outcome = await ledger.step(payment, { kind: "refund", to: sending });
     if (outcome === "over") return this.#failed(refund, OVER_CAP);
+    if (outcome === "over share") return this.#failed(refund, OVER_SHARE);
     const sent = { ...refund, attempt, transfer, detail: null };
-    if (outcome === "done") await this.#settle({ ...work, refund: sent }, transfer);
+    if (outcome !== "done") return;
+    const now = { ...work, refund: sent };
+    await (moved === undefined ? this.#settle(now, transfer) : this.#moved(now, transfer, moved));
+  }
+
+  /** Why a transfer that was signed is not settled; undefined: it is. */
+  #keptBack({ refund, refunder }: Work, { request }: RefundTransfer): string | undefined {
+    if (this.#at.isBarred(refund.network, refund.to)) return BARRED;
+    return isOf(refunder, request) ? undefined : REPLACED;
   }
 
   /** Under its stored key: whoever else is at it has the same transfer, which is settled once. */
   async #settle(work: Work, transfer: RefundTransfer): Promise<void> {
     const { refund, refunder, signal } = work;
-    const { facilitator, time } = this.#at;
-    const { idempotencyKey, request, signedMs } = transfer;
+    const { facilitator, ledger, time } = this.#at;
+    const { idempotencyKey, key, request, signedMs } = transfer;
+    const keptBack = this.#keptBack(work, transfer);
+    if (keptBack !== undefined) {
+      await ledger.step(key, { kind: "abandoned" });
+      return this.#told(refund, keptBack);
+    }
     const payment = facilitator.read(request);
     if (!payment.ok) throw new Error(payment.error.detail);
     const begun = await this.#claim(refund, transfer);
@@ -206,7 +286,7 @@ export class Refunds {
       // What has expired in the meantime was refused by nobody.
       const isRefused = time.now() < signedMs + refunder.validMs;
       const detail = `${answer.errorReason}: ${answer.detail ?? "it is refused"}`;
-      if (isRefused) await this.#step(refund, { kind: "told", attempt: refund.attempt, detail });
+      if (isRefused) await this.#told(refund, detail);
     } catch (cause) {
       // Somebody else has moved it for us: its payee is the same.
       if (!(cause instanceof HeldPayment)) throw cause;
@@ -231,17 +311,27 @@ export class Refunds {
     await this.#ended(refund, transaction);
   }
 
-  /** The chain says that it can never be moved. */
-  async #passed(work: Work, { key }: RefundTransfer): Promise<void> {
+  /** The chain says that it can never be moved: what was refused fails, unless another key signs by now. */
+  async #passed(work: Work, { request }: RefundTransfer): Promise<void> {
+    const { refund, refunder } = work;
+    if (!this.#lasts(refund.key)) return;
+    if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);
+    else await this.#failed(refund, refund.detail);
+  }
+
+  /** Whether the chain has said so, look after look, for {@link OVER_MS}. */
+  #lasts(payment: PaymentKey): boolean {
     const { time, overMs = OVER_MS } = this.#at;
     const nowMs = time.now();
-    const sinceMs = this.#over.get(key) ?? nowMs;
-    this.#over.set(key, sinceMs);
-    if (nowMs - sinceMs < overMs) return;
-    this.#over.delete(key);
-    const { refund } = work;
-    if (refund.detail === null) await this.#send(work);
-    else await this.#failed(refund, refund.detail);
+    const sinceMs = this.#over.get(payment) ?? nowMs;
+    this.#over.set(payment, sinceMs);
+    if (nowMs - sinceMs < overMs) return false;
+    this.#over.delete(payment);
+    return true;
+  }
+
+  async #told(refund: OpenRefund, detail: string): Promise<void> {
+    await this.#step(refund, { kind: "told", attempt: refund.attempt, detail });
   }
 
   async #failed(refund: OpenRefund, detail: string): Promise<void> {
@@ -264,3 +354,14 @@ export class Refunds {
 
 const OVER_CAP =
   "it is more than refunds.maxPerDay leaves for this day (UTC) on its network and in its token";
+const OVER_SHARE =
+  "its payer was paid back by itself what one payer may be on this day (UTC): a tenth of refunds.maxPerDay, or one payment";
+const UNPAID = "the chain does not show, for a quarter of an hour, that the payment was made";
+const BARRED =
+  "nothing is sent to its payer, who is on a list of those who may not pay (payers.deny): decide, and do what your law wants";
+const REPLACED =
+  "its transfer was signed by a key that was replaced: the one of now signs another when that can never be moved any more";
+
+function isOf({ address }: Refunder, { paymentPayload }: FacilitatorRequest): boolean {
+  return payerOf(paymentPayload) === address;
+}

@@ -67,10 +67,42 @@ describe("a buyer who leaves before the answer", () => {
     expect(await paid(shop)).toMatchObject({ state: "SETTLED", attempts: 3, refund: null });
   });
 
-  test("to what changes nothing is", async () => {
+  test("to what changes nothing is not either: everybody may leave", async () => {
     const shop = await ordering();
     for (const _attempt of [1, 2, 3]) await leaveBefore(shop, "GET");
-    expect(await paid(shop)).toMatchObject({ state: "FAILED", refund: { state: "ASKED" } });
+    expect(await paid(shop)).toMatchObject({ state: "SETTLED", attempts: 3, refund: null });
+  });
+
+  const refused = { state: "SETTLED", attempts: 3, refund: null };
+  const asked = { state: "FAILED", refund: { state: "ASKED" } };
+  test.each([
+    ["refuses him", 404, 404, refused],
+    ["has failed", 503, 503, asked],
+    ["does not answer", null, 502, asked],
+  ])("and comes back: the backend %s", async (_, status, told, left) => {
+    const shop = await shopOf(
+      (request, response) => {
+        if (shop.asked.length === 1) setTimeout(() => response.end(LARGE), LATE_MS);
+        else if (status === null) request.socket.destroy();
+        else response.writeHead(status).end();
+      },
+      { refundsLast: true },
+    );
+    await leaveBefore(shop, "GET");
+    for (const _attempt of [2, 3]) expect(await buy(shop)).toMatchObject({ status: told });
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
+    expect(await paid(shop)).toMatchObject(left);
+  });
+
+  test("and sends too much then gets nothing back by itself", async () => {
+    const sent = { method: "POST", body: ["some", "more than that"] };
+    const shop = await shopOf((_request, response) => void response.writeHead(503).end(), {
+      refundsLast: true,
+      upstream: { bodyLimitBytes: 10 },
+    });
+    for (const _attempt of [1, 2, 3]) expect(await buy(shop, sent)).toMatchObject({ status: 413 });
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
+    expect(await paid(shop)).toMatchObject(refused);
   });
 
   test("to what may have been carried out gets nothing back for asking wrongly then", async () => {

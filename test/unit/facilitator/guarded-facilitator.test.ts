@@ -4,6 +4,7 @@ import { guarded } from "../../../src/facilitator/guarded-facilitator.ts";
 import type { WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
 import type { SettlementOutcome } from "../../../src/ledger/ledger.ts";
 import type { Buyer } from "../../../src/payments/sale/sale-guard.ts";
+import type { VerifyResponse } from "../../../src/x402/x402.ts";
 import { examplePayment, PAYER } from "../ledger/example-payment.ts";
 
 const { request } = examplePayment(1);
@@ -16,18 +17,24 @@ const BARRED = {
   seconds: null,
 } as const;
 
-function stage(status: 403 | 503 | undefined, outcome: SettlementOutcome = { kind: "gone" }) {
+function stage(
+  status: 403 | 503 | undefined,
+  outcome: SettlementOutcome = { kind: "gone" },
+  verdict: VerifyResponse = { isValid: true, payer: PAYER },
+) {
   const asked: string[] = [];
   const buyers: Buyer[] = [];
   const open: WireFacilitator = {
-    verify: async () => (asked.push("verify"), { isValid: true, payer: PAYER }),
+    verify: async () => (asked.push("verify"), verdict),
     settle: async () => (asked.push("settle"), SETTLED),
     supported: async () => ({ kinds: [] }),
   };
   const guard = {
+    isDenied: (_network: string, payer: string) => status === 403 && payer === PAYER,
     barOf: (buyer: Buyer) => {
       buyers.push(buyer);
-      return status && { ...BARRED, status };
+      const isAsked = status === 503 || buyer.payer !== undefined;
+      return status && isAsked ? { ...BARRED, status } : undefined;
     },
   };
   const facilitator = guarded(open, { guard, ledger: { outcome: async () => outcome } });
@@ -50,8 +57,23 @@ test("a payment of a payer on a list is judged invalid, and not settled", async 
     network: NETWORK,
     ...told,
   });
-  expect(asked).toEqual([]);
+  expect(asked).toEqual(["verify", "verify"]);
   expect(buyers).toContainEqual({ network: NETWORK, payer: PAYER });
+});
+
+test("whoever only names a payer on a list is told what is wrong with his payment, and nothing of lists", async () => {
+  const invalidReason = "invalid_payload";
+  const told = { payer: PAYER, detail: "the signature is not the payer's for this payment" };
+  const verdict = { isValid: false, invalidReason, ...told } as const;
+  const { facilitator, asked, buyers } = stage(403, undefined, verdict);
+  expect(await facilitator.verify(request, signal)).toEqual(verdict);
+  expect(await facilitator.settle(request, { signal })).toMatchObject({
+    success: false,
+    errorReason: invalidReason,
+    ...told,
+  });
+  expect(asked).toEqual(["verify", "verify"]);
+  expect(buyers.every(({ payer }) => payer === undefined)).toBe(true);
 });
 
 test("on a network that is paused nothing is judged or settled now, and no money moves", async () => {
@@ -71,7 +93,7 @@ test.each<[SettlementOutcome, boolean]>([
 ])("what the ledger knows as %j goes on: %s", async (outcome, goesOn) => {
   const { facilitator, asked } = stage(403, outcome);
   expect((await facilitator.settle(request, { signal })).success).toBe(goesOn);
-  expect(asked).toEqual(goesOn ? ["settle"] : []);
+  expect(asked).toEqual(goesOn ? ["settle"] : ["verify"]);
 });
 
 test("whom nothing speaks against is settled, and the ledger is not asked", async () => {

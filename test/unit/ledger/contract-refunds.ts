@@ -6,7 +6,9 @@ import {
   type RefundStep,
   type RefundTransfer,
 } from "../../../src/ledger/ledger.ts";
+import { UNWATCHED_MS } from "../../../src/ledger/refund-steps.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
+import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import {
@@ -33,6 +35,12 @@ const BY_HAND = { verb: "refund", note: "in 0x77", by: BY } as const;
 const DELIVER = { verb: "deliver", note: "", by: BY } as const;
 const GOODS = { verb: "goods", note: "", by: BY } as const;
 const DAY_MS = 86_400_000;
+/** Nothing can undo a payment any more: its transaction is closed. */
+async function finish(ledger: Ledger, key: PaymentKey): Promise<void> {
+  const { submission } = (await ledger.books.show(key)) ?? {};
+  if (submission) await ledger.concluded(submission.id, "CLOSED");
+}
+
 /** Twice what an example payment is of. */
 const MOST = 20_000n;
 const ALL = { from: "2000-01-01", to: "2100-01-01" };
@@ -42,8 +50,10 @@ export function describeRefunds(open: OpenLedger): void {
   const payment = examplePayment(1);
   const { key } = payment;
 
-  const ask = (ledger: Ledger, of = key) =>
-    ledger.step(of, { kind: "resolve", resolution: REFUND });
+  const ask = async (ledger: Ledger, of = key) => {
+    await finish(ledger, of);
+    return ledger.step(of, { kind: "resolve", resolution: REFUND });
+  };
   const step = (ledger: Ledger, to: RefundStep, of = key) =>
     ledger.step(of, { kind: "refund", to });
   const transferOf = (number: number): RefundTransfer => {
@@ -205,6 +215,19 @@ export function describeRefunds(open: OpenLedger): void {
       });
     });
 
+    it("what nobody here has watched a while after it was asked for", async () => {
+      const { ledger, time } = place();
+      await bring(ledger, payment, "handed");
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      expect(await ask(ledger)).toMatchObject({ kind: "done" });
+      time.nowMs += UNWATCHED_MS - 1;
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      time.nowMs += 1;
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      expect(await send(ledger, 1)).toBe("done");
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "SENDING" }]);
+    });
+
     it("what is held, by the transaction that has paid it", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "signed");
@@ -246,10 +269,15 @@ export function describeRefunds(open: OpenLedger): void {
   });
 
   describe("after the last attempt to deliver", () => {
-    const attempt = async (ledger: Ledger, isRefundedLast: boolean, broken: object = {}) => {
-      await ledger.step(key, { kind: "delivering" });
-      const told = { ...UNANSWERED, isRefundedLast, ...broken };
-      await ledger.step(key, { kind: "undelivered", broken: told });
+    const attempt = async (
+      ledger: Ledger,
+      isRefundedLast: boolean,
+      broken: object = {},
+      of = key,
+    ) => {
+      await ledger.step(of, { kind: "delivering" });
+      const told = { ...UNANSWERED, isBackends: true, isRefundedLast, ...broken };
+      await ledger.step(of, { kind: "undelivered", broken: told });
     };
 
     it("asks by itself, in the same step", async () => {
@@ -258,17 +286,49 @@ export function describeRefunds(open: OpenLedger): void {
       for (let times = 1; times < MAX_DELIVERY_ATTEMPTS; times += 1) await attempt(ledger, true);
       expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       await attempt(ledger, true);
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      // Nothing is sent before no reorganization can undo the sale.
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      const { submission } = (await ledger.books.show(key)) ?? {};
+      await ledger.concluded(submission?.id ?? "", "INCLUDED");
+      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      await ledger.concluded(submission?.id ?? "", "CLOSED");
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+        { key, state: "ASKED", paidIn: SETTLEMENT.transaction },
+      ]);
       expect(await ledger.books.show(key)).toMatchObject({
         state: "FAILED",
         heldTransaction: SETTLEMENT.transaction,
       });
     });
 
+    it("pays back to one payer no more on one day than his share, and what is asked for besides", async () => {
+      const { ledger, time } = place();
+      time.nowMs -= time.nowMs % DAY_MS;
+      const sales = [1, 2, 3].map((number) => examplePayment(number));
+      for (const sale of sales) {
+        await bring(ledger, sale, "settled");
+        for (let times = 0; times < MAX_DELIVERY_ATTEMPTS; times += 1) {
+          await attempt(ledger, true, {}, sale.key);
+        }
+      }
+      const [first, second, third] = sales.map((sale) => sale.key);
+      const sendOf = (of: PaymentKey | undefined, number: number, maxAtomic: bigint) =>
+        step(ledger, { kind: "sending", attempt: 1, transfer: transferOf(number), maxAtomic }, of);
+      // His first is paid back, however small the share.
+      expect(await sendOf(first, 101, 20_000n)).toBe("done");
+      expect(await sendOf(second, 102, 199_999n)).toBe("over share");
+      expect(await sendOf(second, 102, 200_000n)).toBe("done");
+      expect(await sendOf(third, 103, 200_000n)).toBe("over share");
+      await step(ledger, { kind: "failed", attempt: 0, detail: "share" }, third);
+      expect(await ask(ledger, third)).toMatchObject({ kind: "done" });
+      expect(await sendOf(third, 103, 200_000n)).toBe("done");
+    });
+
     it.each([
       ["nobody wants it to", false, {}],
       ["a part of the answer is out", true, { served: "/premium-data?day=1" }],
       ["nothing was sent", true, { sent: false }],
+      ["its buyer was refused, or has left", true, { isBackends: false }],
     ] as const)("does not, where %s", async (_, isRefundedLast, broken) => {
       const { ledger } = place();
       await bring(ledger, payment, "settled");
@@ -321,15 +381,14 @@ export function describeRefunds(open: OpenLedger): void {
   it("stands in the books by itself, with its gas, before and after the sweep", async () => {
     const { ledger, time } = place();
     await bring(ledger, payment, "exhausted");
-    const sold = (await ledger.books.show(key))?.submission;
-    if (sold) await ledger.concluded(sold.id, "CLOSED");
     await ask(ledger);
     const back: ExamplePayment = examplePayment(101);
     await send(ledger, 1);
     const { request } = back;
     const begun = { kind: "begin", request, caller: CALLER, route: "GET /a" } as const;
     expect(await ledger.step(back.key, begun)).toEqual({ kind: "granted" });
-    const { id } = await sign(ledger, [back]);
+    const { id, payments } = await sign(ledger, [back]);
+    expect(payments).toMatchObject([{ key: back.key, isTransferBack: true }]);
     const cost = { feeAtomic: "9", priorityAtomic: "0", moved: 1, priceAttodollars: null };
     await ledger.step(back.key, {
       kind: "settled",

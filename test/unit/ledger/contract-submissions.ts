@@ -51,6 +51,7 @@ export function describeSubmissions(open: OpenLedger): void {
           key,
           request,
           route,
+          isTransferBack: false,
           state: "SIGNED",
           settledTransaction: null,
           heldTransaction: null,

@@ -28,7 +28,7 @@ function open() {
     to: buyer?.address ?? "",
     amountAtomic: 10_000n,
     payment: "base-sepolia/0x1/0x2/0x3",
-    attempt: 1,
+    number: 1,
     resource: "https://shop.example.com/weather",
   };
   return { mechanism, back };
@@ -51,18 +51,20 @@ describe("a refund on an EVM network", () => {
       from: refunder?.address,
       to: buyer?.address,
       value: "10000",
+      // Whoever has to wait until it can never be moved waits no longer.
+      validBefore: String(NOW + 600),
     });
     const checked = mechanism.check(request, NOW);
     expect(checked).toMatchObject({ ok: true, value: { fault: null, proven: true } });
   });
 
-  test("has one nonce for each payment and attempt, whoever signs it and when", async () => {
+  test("has one nonce for each payment and number, whoever signs it and when", async () => {
     const { nonce } = (await sign()).authorization;
     expect((await sign()).authorization.nonce).toBe(nonce);
     const other = open().mechanism.refunder;
     const { paymentPayload } = (await other?.transfer(back, signal)) ?? {};
     expect(JSON.stringify(paymentPayload)).toContain(nonce);
-    expect((await sign({ attempt: 2 })).authorization.nonce).not.toBe(nonce);
+    expect((await sign({ number: 2 })).authorization.nonce).not.toBe(nonce);
     expect((await sign({ payment: `${back.payment}0` })).authorization.nonce).not.toBe(nonce);
   });
 

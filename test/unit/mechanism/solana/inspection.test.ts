@@ -25,6 +25,9 @@ const [feePayer, payer] = [payment.feePayer, payment.payer.address];
 /** Where the transfer stands in what `@x402/svm` builds: behind limit and price. */
 const TRANSFER_INDEX = 2;
 
+/** Whose tokens may not pay: somebody else's, and the payer's own, of whom whoever sells asks. */
+const DENIED = testKey(33).address;
+
 const tokens = new Map<string, SolanaToken>();
 const rules: RuleOptions = {
   tokens,
@@ -32,6 +35,7 @@ const rules: RuleOptions = {
   payTo: null,
   maxFeeLamports: 100_000n,
   lighthouse: "assertions",
+  isDenied: (owner) => owner === DENIED,
 };
 
 let noted: (readonly [string, number])[] = [];
@@ -149,6 +153,24 @@ describe("a simulation that succeeds", () => {
   test("is good when the payer moves somebody else's tokens as a delegate", async () => {
     const lent = account({ owner: testKey(30).address, delegate: payer });
     expect(await inspect(node(simulated(null, [lent])))).toBe("valid");
+  });
+
+  test("is refused when a delegate moves tokens of somebody who may not pay", async () => {
+    const lent = account({ owner: DENIED, delegate: payer, delegatedAmount: 10_000n });
+    const said = await inspect(node(simulated(null, [lent])));
+    expect(said).toMatch(/^invalid_payload: tokens from .* are not taken here/);
+    expect(said).not.toContain(DENIED);
+  });
+
+  test("is good when the payer moves his own, whatever lists say of him", async () => {
+    const own = new Inspection({
+      rules: { ...rules, isDenied: () => true },
+      tables: new LookupTables(),
+      notedValid: () => undefined,
+    });
+    expect(await own.inspect(node(simulated(null)), authorization(), never)).toMatchObject({
+      ok: true,
+    });
   });
 
   test.each([

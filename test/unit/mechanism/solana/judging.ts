@@ -30,6 +30,7 @@ export function optionsFor(payment: Payment, changes: Partial<RuleOptions> = {})
     payTo: null,
     maxFeeLamports: 100_000n,
     lighthouse: "assertions",
+    isDenied: () => false,
     ...changes,
   };
 }

@@ -16,7 +16,7 @@ const BACK = {
   to: buyer.address,
   amountAtomic: 10_000n,
   payment: "solana/one",
-  attempt: 1,
+  number: 1,
   resource: "https://shop.example.com/weather",
 };
 
@@ -43,5 +43,5 @@ test("two refunds of one price to one payer are two transactions, within one blo
   expect(first).toMatchObject({ ok: true });
   expect(await keyOf()).toEqual(first);
   expect(await keyOf({ payment: "solana/two" })).not.toEqual(first);
-  expect(await keyOf({ attempt: 2 })).not.toEqual(first);
+  expect(await keyOf({ number: 2 })).not.toEqual(first);
 });

@@ -18,6 +18,7 @@ import type {
   SettleResponse,
   VerifyResponse,
 } from "../../../../src/x402/x402.ts";
+import { payerOf } from "../../../../src/x402/payment-key.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
 import { ManualTime } from "../../gateway/manual-time.ts";
 
@@ -56,6 +57,10 @@ export class ActedFacilitator implements Facilitator {
 
   /** Whether only the chain can say who signed it. */
   isDoubtful: (request: FacilitatorRequest) => boolean = () => false;
+  /** Whether its signature is proven here. */
+  isProven: (request: FacilitatorRequest) => boolean = () => false;
+  /** What the chain shows in a payer's purse, where it is asked. */
+  meansAtomic: bigint | undefined = undefined;
   /** Who wanted payments verified, one for each of {@link verified}. */
   readonly clients: (string | undefined)[] = [];
 
@@ -69,7 +74,12 @@ export class ActedFacilitator implements Facilitator {
 
   read(request: FacilitatorRequest): Result<Payment, Refusal> {
     const unproven = { authorization: {}, payer: "", proven: false, runsCode: true, fault: null };
-    return Payment.read(request, (each) => (this.isDoubtful(each) ? ok(unproven) : undefined));
+    const payer = payerOf(request.paymentPayload);
+    const proven = { ...unproven, payer, proven: true, runsCode: false };
+    return Payment.read(request, (each) => {
+      if (this.isProven(each)) return ok(proven);
+      return this.isDoubtful(each) ? ok(unproven) : undefined;
+    });
   }
 
   precheck({ request }: Payment): Refusal | undefined {
@@ -85,7 +95,11 @@ export class ActedFacilitator implements Facilitator {
     this.verified.push(request);
     this.clients.push(client);
     const refusal = refusalOf(await this.onVerify(request, signal));
-    return refusal === undefined ? ok({}) : err(refusal);
+    if (refusal !== undefined) return err(refusal);
+    const { meansAtomic } = this;
+    if (meansAtomic === undefined) return ok({});
+    const checked = { authorization: {}, payer: PAYER, proven: true, runsCode: false, fault: null };
+    return ok({ judged: { inspected: { ...checked, meansAtomic }, atMs: 0 } });
   }
 
   /** As a real one: what it has settled itself is stored when it is told. */

@@ -6,7 +6,16 @@ import type { SaleRules } from "../../../../src/payments/sale/sale-guard.ts";
 import { PayerList } from "../../../../src/x402/payer-list.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
 import { sign } from "../../ledger/ledger-driver.ts";
-import { paidOf, paywallStage, presented, REVERTED, sold, stateOf } from "./paywall-stage.ts";
+import type { TextSigners } from "../../../../src/mechanism/mechanism.ts";
+import {
+  ALL_SOLD,
+  paidOf,
+  paywallStage,
+  presented,
+  REVERTED,
+  sold,
+  stateOf,
+} from "./paywall-stage.ts";
 
 const ROUTE = "GET /premium-data";
 const NETWORK = "base-sepolia";
@@ -14,6 +23,9 @@ const UNTIL_SECONDS = 3_600 - ((1_700_000_000_000 / 1000) % 3_600);
 const ALL: Pause = { scope: "all", untilMs: null, reason: "", by: "me", sinceMs: 0 };
 const MOVED = { priorityAtomic: "0", moved: 1, priceAttodollars: null };
 const OTHER = `0x${"12".repeat(20)}`;
+
+const BARRED = { kind: "barred", status: 403 };
+const UNSIGNED = { kind: "refused", refusal: { codeV2: expect.stringMatching(/signature/) } };
 
 function listOf(...entries: readonly string[]): PayerList {
   const list = new PayerList("any");
@@ -35,6 +47,7 @@ describe("lists", () => {
     ["not on the list of those who alone may", { allow: listOf(OTHER) }],
   ])("a payer %s is told so, and nothing of his is claimed or looked at", async (_, rules) => {
     const { buy, facilitator, ledger } = await stage(rules);
+    facilitator.isProven = () => true;
     const admission = await buy(1);
     expect(admission).toMatchObject({
       kind: "barred",
@@ -45,6 +58,36 @@ describe("lists", () => {
     expect(facilitator.verified).toEqual([]);
     expect(await stateOf(ledger)).toBe("(none)");
   });
+
+  test.each([false, true])(
+    "a payer whose signature only others can judge is told so when they have (%s)",
+    async (isDoubtful) => {
+      const { buy, facilitator, ledger } = await stage({ deny: listOf(PAYER) });
+      facilitator.isDoubtful = () => isDoubtful;
+      expect(await buy(1)).toMatchObject({ kind: "barred", status: 403 });
+      expect([facilitator.verified.length, facilitator.settled]).toEqual([1, []]);
+      expect(await stateOf(ledger)).toBe("(none)");
+    },
+  );
+
+  test.each(["at once", "by those who are asked"])(
+    "whoever only names a payer on a list hears nothing of lists: refused %s",
+    async (when) => {
+      const { buy, facilitator } = await stage({ deny: listOf(PAYER) });
+      const forged = {
+        isValid: false,
+        invalidReason: "invalid_payload",
+        payer: PAYER,
+        detail: "the signature is not the payer's",
+      } as const;
+      if (when === "at once") facilitator.judge = () => forged;
+      else facilitator.onVerify = async () => forged;
+      expect(await buy(1)).toMatchObject({
+        kind: "refused",
+        refusal: { detail: "the signature is not the payer's" },
+      });
+    },
+  );
 
   test.each<[string, Partial<SaleRules>]>([
     ["others may not", { deny: listOf(OTHER) }],
@@ -71,6 +114,7 @@ describe("lists", () => {
     "who is denied after he was looked up is not charged: the claim decides, and is dropped (%s)",
     async (isAwaited) => {
       const { guard, facilitator, ledger, paywall, rules } = await stage();
+      facilitator.isProven = () => true;
       const deny = (): null => {
         guard.configure({ ...rules, deny: listOf(PAYER) });
         return null;
@@ -98,14 +142,39 @@ describe("lists", () => {
     },
   );
 
-  test("who is denied and signs in is told the same", async () => {
-    const { paywall, time } = await stage({ deny: listOf(PAYER) });
-    const { payment: _payment, accepts: _accepts, ...asked } = presented();
-    const said = { address: PAYER, network: NETWORK, message: "", signature: "0x" } as const;
-    const signIn = { ...said, nonce: "ab", untilMs: time.now() + 1_000 };
-    const admission = await paywall.admitSignedIn(signIn, asked);
-    expect(admission).toMatchObject({ kind: "barred", status: 403 });
+  test("who is denied while it is looked at his payment is not charged", async () => {
+    const { buy, guard, facilitator, ledger, rules } = await stage();
+    facilitator.isProven = () => true;
+    const { onVerify } = facilitator;
+    facilitator.onVerify = async (...asked) => {
+      guard.configure({ ...rules, deny: listOf(PAYER) });
+      return onVerify(...asked);
+    };
+    expect(await buy(1)).toMatchObject({ kind: "barred", status: 403 });
+    expect(facilitator.settled).toEqual([]);
+    expect(await stateOf(ledger)).toBe("(none)");
   });
+
+  test.each<[string, Partial<Record<keyof TextSigners, unknown>>, boolean, object]>([
+    ["with his key", { hasKeySigned: () => true }, false, BARRED],
+    ["by his code", { hasCodeSigned: async () => true }, true, BARRED],
+    ["by code that does not know it", { hasCodeSigned: async () => false }, true, UNSIGNED],
+    ["and has only named him", {}, false, UNSIGNED],
+  ])(
+    "who is denied and signs in %s is told so only if it is he",
+    async (_, by, hasBought, told) => {
+      const signers = { hasKeySigned: () => false, hasCodeSigned: async () => false, ...by };
+      const rules = { ...ALL_SOLD };
+      const opened = await paywallStage({ rules, signers: signers as TextSigners });
+      const { paywall, time, guard } = opened;
+      if (hasBought) await paidOf(await paywall.admit(presented(1))).delivered(sold());
+      guard.configure({ ...rules, deny: listOf(PAYER) });
+      const { payment: _payment, accepts: _accepts, ...asked } = presented();
+      const said = { address: PAYER, network: NETWORK, message: "", signature: "0x" } as const;
+      const signIn = { ...said, nonce: "ab", untilMs: time.now() + 1_000 };
+      expect(await paywall.admitSignedIn(signIn, asked)).toMatchObject(told);
+    },
+  );
 });
 
 describe("pauses", () => {
@@ -205,6 +274,57 @@ describe("limits of an hour", () => {
     expect((await buy(3)).kind).toBe("unknown");
     // What may have moved counts until it is known.
     expect((await ledger.budgets.counted([SALES])).get(SALES)).toBe(10_000);
+  });
+
+  describe("that is everybody's, of one purse", () => {
+    /** Payments of a cent, of whom the purse is good for so many, and that are decided when the test says so. */
+    async function purse(count: number) {
+      const at = await stage({ sales: 1_000_000 });
+      const { facilitator, ledger, buy } = at;
+      facilitator.meansAtomic = 10_000n * BigInt(count);
+      const settling: (() => void)[] = [];
+      facilitator.onSettle = () => new Promise((resolve) => settling.push(() => resolve(REVERTED)));
+      const counted = async () => (await ledger.budgets.counted([SALES])).get(SALES) ?? 0;
+      const all = Array.from({ length: 20 }, (_, number) => buy(number));
+      await expect.poll(counted).toBe(10_000 * count);
+      return { ...at, settling, counted, all };
+    }
+
+    test("no more is reserved than it has, however many payments are good by themselves", async () => {
+      const { counted, time, all } = await purse(2);
+      await time.advance(3_900);
+      expect(await counted()).toBe(20_000);
+      await time.advance(200);
+      const refused = await Promise.race(all.slice(-1));
+      expect(refused).toMatchObject({
+        kind: "refused",
+        refusal: { code: "insufficient_funds", detail: expect.stringMatching(/under way/) },
+      });
+    });
+
+    test("what is decided makes room for those that wait, and nobody else's purse matters", async () => {
+      const { counted, settling, facilitator } = await purse(1);
+      expect(facilitator.settled).toHaveLength(1);
+      settling.shift()?.();
+      await expect.poll(() => facilitator.settled.length).toBe(2);
+      expect(await counted()).toBe(10_000);
+    });
+
+    test.each<[Partial<SaleRules>, bigint | undefined]>([
+      [{ sales: 1_000_000 }, undefined],
+      [{ perPayer: 1_000_000 }, 10_000n],
+    ])(
+      "is no matter where nobody says what it has, or an hour is each payer's own: %j",
+      async (limits, means) => {
+        const { buy, facilitator, ledger } = await stage(limits);
+        facilitator.meansAtomic = means;
+        facilitator.onSettle = () => new Promise(() => undefined);
+        for (const number of [1, 2]) void buy(number);
+        await expect
+          .poll(async () => (await ledger.budgets.counted([SALES])).get(SALES))
+          .toBe(20_000);
+      },
+    );
   });
 
   test("what is sold again, or is a second delivery, counts once", async () => {

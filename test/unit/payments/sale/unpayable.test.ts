@@ -301,6 +301,7 @@ test.each([1, 2] as const)(
       rules: { deny },
     });
     const { ask, facilitator, metrics } = opened;
+    facilitator.isProven = () => true;
     const paid = { paymentPayload: solanaPayment(), paymentRequirements: solanaRequirements() };
     const { status, headers, body } = await ask(inHeader(paid, version), version);
     expect([status, headers.get("Retry-After"), headers.get("Link")]).toEqual([

@@ -282,6 +282,17 @@ describe("a settlement", () => {
     expect(await samplesOf(at.metrics, "coinslot_settled_amount_total")).toEqual([amount]);
   });
 
+  test("counts as settled, but for what pays another one back, whichever key has paid it", async () => {
+    const at = await openEngine();
+    const request = payment(1);
+    const begun = { kind: "begin", request, caller: "key", route: "GET /a" } as const;
+    await at.ledger.step(keyOf(request), begun);
+    expect(await at.time.of(settle(at, request, { key: "key" }))).toMatchObject({ success: true });
+    expect(await samplesOf(at.metrics, "coinslot_settled_amount_total")).toEqual([]);
+    expect(await at.time.of(settle(at, payment(2)))).toMatchObject({ success: true });
+    expect(await samplesOf(at.metrics, "coinslot_settled_amount_total")).toHaveLength(1);
+  });
+
   test("stays for the next start when the process ends first", async () => {
     const at = await openEngine();
     at.chain.automines = false;

@@ -1,16 +1,17 @@
 /** When a refund is sent, sent again and given up: by what the ledger and the chain say, never by a guess. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { OpenRefund } from "../../../../src/ledger/ledger.ts";
-import type { Confirmation, TransferBack } from "../../../../src/mechanism/mechanism.ts";
+import type { Confirmation } from "../../../../src/mechanism/mechanism.ts";
 import { HeldPayment, Payment, type SettleOptions } from "../../../../src/payments/facilitator.ts";
 import { Refunds, type RefundsOptions } from "../../../../src/payments/settlement/refunds.ts";
+import { paymentKey } from "../../../../src/x402/payment-key.ts";
 import { ok } from "../../../../src/x402/result.ts";
 import type { FacilitatorRequest, SettleResponse } from "../../../../src/x402/x402.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
 import { MemoryLedger, MemoryStore } from "../../../support/memory-ledger.ts";
 import { silentTelemetry } from "../../../simulation/silent-telemetry.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
-import { bring, NETWORK } from "../../ledger/ledger-driver.ts";
+import { bring, NETWORK, SETTLEMENT } from "../../ledger/ledger-driver.ts";
 
 const { signal } = new AbortController();
 const SALE = examplePayment(1);
@@ -39,10 +40,13 @@ const refused: SettleResponse = {
 let time: ManualTime;
 let store: MemoryStore;
 let ledger: MemoryLedger;
-/** What was signed, and what was asked to be settled, by the number of its example. */
-let signed: TransferBack[];
+/** What was stored as signed, by number of its example, and what was asked to be settled. */
+let signed: { readonly attempt: number; readonly number: number }[];
 let asked: FacilitatorRequest[];
+/** What it says of the sale, of transfers once they are signed, and of those that others have moved or used up, by key. */
+let paid: Confirmation;
 let chain: Confirmation;
+let known: Map<string, Confirmation>;
 let settle: (options: SettleOptions) => Promise<SettleResponse>;
 
 beforeEach(async () => {
@@ -51,34 +55,23 @@ beforeEach(async () => {
   ledger = new MemoryLedger({ store, time, life: "one" });
   signed = [];
   asked = [];
+  paid = { kind: "confirmed", transaction: SETTLEMENT.transaction };
   chain = UNUSED;
+  known = new Map();
   settle = async () => {
     await drop();
     throw new Error("nobody answers");
   };
   await bring(ledger, SALE, "exhausted");
+  const { submission } = (await ledger.books.show(SALE.key)) ?? {};
+  await ledger.concluded(submission?.id ?? "", "CLOSED");
   const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
   await ledger.step(SALE.key, { kind: "resolve", resolution });
 });
 
 function open(maxAtomic = 10n ** 9n, changes: Partial<RefundsOptions> = {}): Refunds {
   return new Refunds({
-    mechanisms: (["base", NETWORK] as const).map((network) => {
-      return {
-        network,
-        parse: (request) => ok(request),
-        reconcile: () => Promise.resolve(chain),
-        refunder: {
-          address: PAYER,
-          validMs: VALID_MS,
-          balance: () => Promise.resolve(0n),
-          transfer: async (back) => {
-            signed.push(back);
-            return examplePayment(100 + back.attempt).request;
-          },
-        },
-      };
-    }),
+    mechanisms: mechanismsOf(),
     facilitator: {
       read: (request) => Payment.read(request, () => undefined),
       settle: async ({ request }, options) => {
@@ -88,18 +81,68 @@ function open(maxAtomic = 10n ** 9n, changes: Partial<RefundsOptions> = {}): Ref
         return answer;
       },
     },
-    ledger,
+    ledger: noting(ledger),
     gate: { isOpen: () => true },
     mostOf: () => maxAtomic,
+    isBarred: () => false,
     telemetry: silentTelemetry(undefined),
     time,
     ...changes,
+    ...(changes.ledger && { ledger: noting(changes.ledger) }),
   });
 }
 
+function mechanismsOf({ address = PAYER } = {}): RefundsOptions["mechanisms"] {
+  return (["base", NETWORK] as const).map((network) => {
+    return {
+      network,
+      parse: (request) => ok(request),
+      reconcile: async (request) => look(Object(request)),
+      refunder: {
+        address,
+        validMs: VALID_MS,
+        hasNonces: true,
+        balance: () => Promise.resolve(0n),
+        transfer: async (back) => {
+          const { paymentPayload, paymentRequirements } = examplePayment(100 + back.number).request;
+          const description = String(time.now());
+          return {
+            paymentPayload,
+            paymentRequirements: { ...paymentRequirements, description },
+          };
+        },
+      },
+    };
+  });
+}
+
+function noting(kept: RefundsOptions["ledger"]): RefundsOptions["ledger"] {
+  return {
+    refunds: (...asked) => kept.refunds(...asked),
+    outcome: (key) => kept.outcome(key),
+    async step(key, transition) {
+      const outcome = await kept.step(key, transition);
+      const { to } = Object(transition);
+      if (to?.kind === "sending" && outcome === "done") {
+        const { attempt, transfer } = to;
+        signed.push({ attempt, number: Number(BigInt(`0x${transfer.key.slice(-4)}`)) - 100 });
+      }
+      return outcome;
+    },
+  };
+}
+
+function look(request: FacilitatorRequest): Confirmation {
+  const key = paymentKey(request);
+  if (!key.ok) throw new Error(key.error.detail);
+  if (key.value === SALE.key) return paid;
+  const isDrawnNow = request.paymentRequirements.description === String(time.now());
+  return known.get(key.value) ?? (isDrawnNow ? UNUSED : chain);
+}
+
 /** As the engine does with what it has begun and not signed. */
-const drop = () => ledger.step(transferKey(signed.length), { kind: "abandoned" });
-const transferKey = (attempt: number) => examplePayment(100 + attempt).key;
+const drop = () => ledger.step(transferKey(signed.at(-1)?.number ?? 0), { kind: "abandoned" });
+const transferKey = (number: number) => examplePayment(100 + number).key;
 const found = async (): Promise<OpenRefund | undefined> => (await ledger.refunds(NETWORK, 9))[0];
 const shown = async () => (await ledger.books.show(SALE.key))?.refund;
 
@@ -122,7 +165,7 @@ describe("a refund", () => {
     };
     await open().round(signal);
     expect(await shown()).toMatchObject({ state: "REFUNDED", transaction: "0xback" });
-    expect(signed).toMatchObject([{ amountAtomic: 10_000n, payment: SALE.key, attempt: 1 }]);
+    expect(signed).toEqual([{ attempt: 1, number: 1 }]);
   });
 
   test("is settled again with the same transfer as long as that counts", async () => {
@@ -157,8 +200,12 @@ describe("a refund", () => {
     await rounds(refunds, Math.floor(OVER_MS / 31_000) - 1);
     expect(signed).toHaveLength(1);
     await rounds(refunds, 3);
-    expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
-    expect(await found()).toMatchObject({ attempt: 2, transfer: { key: transferKey(2) } });
+    // With the same nonce: should the first be moved nevertheless, the token refuses the other.
+    expect(signed).toEqual([
+      { attempt: 1, number: 1 },
+      { attempt: 2, number: 1 },
+    ]);
+    expect(await found()).toMatchObject({ attempt: 2, transfer: { key: transferKey(1) } });
   });
 
   test("fails where it was refused, once its transfer can never be moved", async () => {
@@ -248,6 +295,133 @@ describe("a refund", () => {
     await open(undefined, { ledger: { refunds, step, outcome }, gate: { isOpen } }).round(signal);
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
     expect(signed).toHaveLength(1);
+  });
+
+  /** Until its first transfer is over, and the next one signed. */
+  async function signAgain(refunds: Refunds): Promise<void> {
+    await rounds(refunds, 2);
+    chain = EXPIRED;
+    await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+  }
+
+  test("whose transfer has left a row, or whose nonce is used up, has the next nonce", async () => {
+    settle = async () => {
+      const failure = { code: "invalid_transaction_state", detail: "reverted" } as const;
+      await ledger.step(transferKey(1), { kind: "failed", failure });
+      throw new Error("nobody answers");
+    };
+    known.set(transferKey(2), EXPIRED);
+    await signAgain(open());
+    expect(signed).toEqual([
+      { attempt: 1, number: 1 },
+      { attempt: 2, number: 3 },
+    ]);
+  });
+
+  test.each([1, 3])(
+    "that a ledger from before it does not know of is not sent again: nonce %i",
+    async (number) => {
+      known.set(transferKey(number), { kind: "confirmed", transaction: "0xbefore" });
+      // However much was paid back on that day.
+      await open(0n).round(signal);
+      expect(asked).toEqual([]);
+      expect(await shown()).toMatchObject({ state: "REFUNDED", transaction: "0xbefore" });
+      expect(await ledger.outcome(transferKey(number))).toMatchObject({ kind: "settled" });
+    },
+  );
+
+  test("waits as long as the chain cannot say whether a nonce was used", async () => {
+    known.set(transferKey(1), { kind: "unknown", detail: "in a young block" });
+    const refunds = open();
+    await rounds(refunds, 40);
+    expect([signed, await found()]).toMatchObject([[], { state: "ASKED" }]);
+    known.clear();
+    settle = () => Promise.resolve(settled);
+    await rounds(refunds, 1);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
+  });
+
+  test("of a payment that the chain does not show is not sent, and fails where that stays so", async () => {
+    const refunds = open();
+    settle = () => Promise.resolve(settled);
+    paid = UNUSED;
+    await rounds(refunds, 2);
+    paid = EXPIRED;
+    await rounds(refunds, Math.floor(OVER_MS / 31_000) - 2);
+    expect([signed, await found()]).toMatchObject([[], { state: "ASKED" }]);
+    await rounds(refunds, 4);
+    expect(await shown()).toMatchObject({ state: "FAILED", detail: expect.stringMatching(/show/) });
+    expect(signed).toEqual([]);
+  });
+
+  describe("whose transfer is of a key that was replaced", () => {
+    const address = "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955";
+
+    test("says so, and has another signed when that is over, whatever was said of it", async () => {
+      settle = () => Promise.resolve(refused);
+      await rounds(open(), 1);
+      const refunds = open(undefined, { mechanisms: mechanismsOf({ address }) });
+      await rounds(refunds, 2);
+      expect(asked).toHaveLength(1);
+      expect(await found()).toMatchObject({
+        state: "SENDING",
+        attempt: 1,
+        detail: expect.stringMatching(/replaced/),
+      });
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    });
+  });
+
+  describe("to somebody who is on a list", () => {
+    let isListed: boolean;
+    const isBarred = (network: string, payer: string) =>
+      network === NETWORK && payer === PAYER && isListed;
+
+    beforeEach(() => {
+      isListed = true;
+    });
+
+    test("is not signed: the operator decides", async () => {
+      await open(undefined, { isBarred }).round(signal);
+      expect([signed, asked]).toEqual([[], []]);
+      expect(await shown()).toMatchObject({
+        state: "FAILED",
+        detail: expect.stringMatching(/payers\.deny/),
+      });
+    });
+
+    test("is not settled any more, as long as he is", async () => {
+      isListed = false;
+      const refunds = open(undefined, { isBarred });
+      await refunds.round(signal);
+      expect(asked).toHaveLength(1);
+      isListed = true;
+      await rounds(refunds, 3);
+      expect(asked).toHaveLength(1);
+      expect(await found()).toMatchObject({ detail: expect.stringMatching(/payers\.deny/) });
+      isListed = false;
+      settle = () => Promise.resolve(settled);
+      await rounds(refunds, 2);
+      expect(await shown()).toMatchObject({ state: "REFUNDED" });
+    });
+
+    test("is dropped where it was begun and left by a fault, and fails in the end", async () => {
+      isListed = false;
+      const refunds = open(undefined, { isBarred });
+      settle = () => Promise.reject(new Error("the ledger does not answer"));
+      await refunds.round(signal);
+      expect(await ledger.outcome(transferKey(1))).toMatchObject({ kind: "pending" });
+      isListed = true;
+      await time.advance(31_000);
+      await rounds(refunds, 1);
+      expect(await ledger.outcome(transferKey(1))).toMatchObject({ kind: "gone" });
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(await shown()).toMatchObject({ state: "FAILED" });
+      expect(signed).toHaveLength(1);
+    });
   });
 
   test("over what may be paid back on a day is for the operator", async () => {
