@@ -3,7 +3,7 @@
  * follows redirects, goes by proxies of the environment, has no limits, and tries again by itself.
  */
 import { readFile } from "node:fs/promises";
-import type { Client } from "acme-client";
+import type { Client, CryptoInterface } from "acme-client";
 import { Agent, request } from "undici";
 import { messageOf } from "../x402/result.ts";
 import { printable } from "../x402/printable.ts";
@@ -44,11 +44,9 @@ export interface AuthorityOptions {
   readonly signal: AbortSignal;
 }
 
-type Acme = typeof import("acme-client");
-
 export interface Authority {
   readonly client: Client;
-  readonly crypto: Acme["crypto"];
+  readonly crypto: CryptoInterface;
   close(): Promise<void>;
 }
 

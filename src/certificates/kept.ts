@@ -42,21 +42,21 @@ export class KeptTexts {
   }
 
   get<Of extends Kind>(kind: Of, of: string): KeptKinds[Of] | undefined {
-    return read<KeptKinds[Of]>(this.#rows.get(`${kind} ${of}`));
+    // Nobody but `keep` writes them.
+    return read(this.#rows.get(`${kind} ${of}`)) as KeptKinds[Of] | undefined;
   }
 
   all<Of extends Kind>(kind: Of): readonly KeptKinds[Of][] {
     return [...this.#rows].flatMap(([name, text]) => {
-      const value = name.startsWith(`${kind} `) ? read<KeptKinds[Of]>(text) : undefined;
-      return value === undefined ? [] : [value];
+      const value = name.startsWith(`${kind} `) ? read(text) : undefined;
+      return value === undefined ? [] : [value as KeptKinds[Of]];
     });
   }
 }
 
-function read<Value>(text: string | undefined): Value | undefined {
+function read(text: string | undefined): unknown {
   try {
-    // Nobody but `keep` writes them.
-    return text === undefined ? undefined : (JSON.parse(text) as Value);
+    return text === undefined ? undefined : JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -110,7 +110,7 @@ async function prove(
   const [authorization] = await client.getAuthorizations(order);
   if (authorization === undefined) throw new AuthorityFault("the order has no authorization");
   if (authorization.status !== "pending") return;
-  const offered = authorization.challenges.find(({ type }) => String(type) === kind);
+  const offered = authorization.challenges.find(({ type }) => type === kind);
   if (offered === undefined) throw new AuthorityFault(`it does not offer ${kind}`);
   const told = await toldOf({ kind, domain, offered, authorization }, authority);
   await keep(store, ["challenge", domain], told);

@@ -130,9 +130,12 @@ export const listeners = z.union(
   "must be an address or a list of addresses",
 );
 
+function alone(address: ListenAddress) {
+  return { address, redirect: false };
+}
+
 /** What a map means where its address stands alone. */
 function addressOr<Shape extends typeof listenerMap | typeof publicListenerMap>(shape: Shape) {
-  const alone = (address: ListenAddress) => ({ address, redirect: false });
   return z.union(
     [address.transform(alone), port.transform(alone), shape],
     "must be host:port, :port or a port number",

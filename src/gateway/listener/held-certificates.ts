@@ -81,12 +81,15 @@ export class HeldCertificates {
    */
   divert(socket: Socket, pass: (socket: Socket) => void): void {
     if (this.#challenges.size === 0) return pass(socket);
-    void readHello(socket).then((hello) => {
-      if (hello === undefined) return;
-      if (!hello.includes(CHALLENGE_OFFER)) return pass(socket);
-      this.#challenged ??= this.#openChallenged();
-      this.#challenged.emit("connection", socket);
-    });
+    void this.#divertBy(socket, pass);
+  }
+
+  async #divertBy(socket: Socket, pass: (socket: Socket) => void): Promise<void> {
+    const hello = await readHello(socket);
+    if (hello === undefined) return;
+    if (!hello.includes(CHALLENGE_OFFER)) return pass(socket);
+    this.#challenged ??= this.#openChallenged();
+    this.#challenged.emit("connection", socket);
   }
 
   #openChallenged(): Server {

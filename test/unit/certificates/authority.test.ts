@@ -40,7 +40,8 @@ async function faultOf(listener: RequestListener): Promise<AuthorityFault> {
   });
   onTestFinished(() => authority.close());
   const cause: unknown = await authority.client.createAccount({}).catch((error: unknown) => error);
-  if (!(cause instanceof AuthorityFault)) throw new Error(`no fault of the authority: ${cause}`);
+  if (!(cause instanceof AuthorityFault))
+    throw new Error(`no fault of the authority: ${String(cause)}`);
   return cause;
 }
 

@@ -127,7 +127,7 @@ describe("a listener that is told its certificates", () => {
 
 function duplexOf(reading: NodeJS.ReadableStream, writing: PassThrough) {
   const both = new PassThrough();
-  both.write = writing.write.bind(writing) as typeof both.write;
+  both.write = writing.write.bind(writing);
   reading.on("data", (chunk) => both.push(chunk));
   return both;
 }
