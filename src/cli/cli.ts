@@ -182,6 +182,15 @@ function addPayments(program: Command, done: (code: number) => void): void {
     )
     .option("--by-hand", "with --refund: you have paid it back yourself, and nothing is sent")
     .option("--note <text>", "with --resolve: for the payment's history")
+    .addOption(
+      new Option(
+        "--forget <address>",
+        "erase what the ledger knows of this payer and needs no more; nothing where something of his is not over",
+      )
+        .argParser(readPayer)
+        .conflicts([...filters, "show", "resolve", "export", "usedElsewhere"]),
+    )
+    .option("--dry-run", "with --forget: tell what would go, and erase nothing")
     .option("--network <network>", "only those on this network", readNetworkName)
     .option("--payer <address>", "only those of this payer", readPayer)
     .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
@@ -202,6 +211,9 @@ function addPayments(program: Command, done: (code: number) => void): void {
       }
       if (resolve !== undefined && !isDecided) {
         command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
+      }
+      if (options.dryRun === true && options.forget === undefined) {
+        command.error("error: --dry-run goes with --forget <address>");
       }
       if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
       const { payments } = await import("./payments/payments.ts");

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,7 +13,8 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import { runCoinslot, type Finished } from "../../support/serve.ts";
-import { examplePayment } from "../../unit/ledger/example-payment.ts";
+import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
+import { ACCOUNT as SIGNER, bring, NETWORK, termsOf } from "../../unit/ledger/ledger-driver.ts";
 import { runHere } from "./run-here.ts";
 import { ACCOUNT, hashOf, HOSTILE, MinuteTime, prepare, PREPARED } from "./prepared-ledger.ts";
 import type { Prepared } from "./prepared-ledger.ts";
@@ -333,4 +334,72 @@ describe("coinslot payments", () => {
     expect(stderr).toMatch(/^coinslot payments: .+\n$/);
     expect(stderr).not.toContain(PASSWORD);
   });
+});
+
+describe.each(Object.entries(STORES))("a payer who asks to be forgotten in %s", (_, openStore) => {
+  test("is, beside the process that has the ledger, once nothing of his is under way", async () => {
+    await using closing = new AsyncDisposableStack();
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-forget-"));
+    closing.defer(() => rm(folder, { recursive: true, force: true }));
+    const { store, open } = await openStore({ folder, closing });
+    const file = join(folder, "gateway.yaml");
+    await writeFile(file, `${CONFIG}store: ${store}\n`);
+    const time = new MinuteTime();
+    const ledger = await open(time);
+    const [over, owed] = [examplePayment(1), examplePayment(2)];
+    await bring(ledger, over, "kept");
+    await bring(ledger, owed, "settled");
+    for (const { id } of await ledger.unfinished(NETWORK, SIGNER)) {
+      await ledger.concluded(id, "CLOSED");
+    }
+    time.nowMs += 2 * 86_400_000;
+    const answering = setInterval(() => void ledger.resolveAsked(), 10);
+    closing.defer(() => clearInterval(answering));
+    const forget = (...options: readonly string[]): Promise<Finished> =>
+      runHere(["payments", file, "--forget", PAYER, ...options], ENV);
+
+    const refused = await forget();
+    expect(refused).toMatchObject({ code: 1, stdout: "" });
+    expect(refused.stderr).toMatch(/^nothing is erased: 1 payments of this payer are not over/);
+    expect(refused.stderr).toContain(`  ${owed.key}  SETTLED  --show tells more\n`);
+    const json = JSON.parse((await forget("--json", "--dry-run")).stdout);
+    expect(json).toMatchObject({ isTried: true, unfinished: 1, payments: 0 });
+    expect((await ledger.books.list({ limit: 9 })).map(({ key }) => key)).toHaveLength(2);
+
+    await ledger.step(owed.key, { kind: "delivering" });
+    await ledger.step(owed.key, { kind: "delivered" });
+    expect((await forget()).stderr).toMatch(/DELIVERED {2}from 2025-08-04T12:00:00.000Z/);
+    time.nowMs += 2 * 86_400_000;
+    const tried = await forget("--dry-run");
+    expect(tried.stdout).toMatch(/^would be erased: 2 payments .*\(of 2 a digest stays\)/);
+    expect(await ledger.books.list({ limit: 9 })).toHaveLength(2);
+    const erased = await forget();
+    expect(erased).toMatchObject({ code: 0, stderr: "" });
+    expect(erased.stdout).toMatch(/^erased: 2 payments .* 2 signed transactions, 0 notes/);
+    expect(erased.stdout).toContain("What stays, and why:");
+    expect(await ledger.books.list({ limit: 9 })).toEqual([]);
+    const claim = { kind: "claim", terms: termsOf(over) } as const;
+    expect(await ledger.step(over.key, claim)).toMatchObject({ kind: "spent" });
+    const shown = await runHere(["payments", file, "--show", over.key], ENV);
+    expect(shown.stderr).toContain("paid in 0x");
+
+    clearInterval(answering);
+    await ledger.close();
+    expect((await forget()).stdout).toMatch(/^erased: 0 payments /);
+    // Neither a page that is free nor the log beside the file has his name or what he asked for.
+    const files = (await readdir(folder)).filter((name) => name.startsWith("ledger.db"));
+    for (const name of files) {
+      const bytes = (await readFile(join(folder, name))).toString("latin1");
+      expect(bytes.toLowerCase()).not.toContain(PAYER.slice(2).toLowerCase());
+    }
+  });
+});
+
+test.each([
+  ["--dry-run"],
+  ["--forget", "0x12"],
+  ["--forget", PAYER, "--show", "KEY"],
+  ["--forget", PAYER, "--state", "FAILED"],
+])("what is no erasure is wrong usage: %s %s", async (...options) => {
+  expect((await runHere(["payments", "gateway.yaml", ...options])).code).toBe(2);
 });
