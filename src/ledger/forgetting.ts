@@ -55,7 +55,7 @@ export interface Forgetting {
 }
 
 /** A payment of the payer, as a store has read it. */
-export interface Known extends Candidate {
+export interface PaymentOfPayer extends Candidate {
   readonly key: PaymentKey;
   /** Whether the chain is still to be asked for it. */
   readonly isDoubted: boolean;
@@ -67,15 +67,15 @@ export function lookedAt({ isTried }: ForgetStep): number {
 }
 
 /** What becomes of each, the newest first. */
-export interface Judged<Each extends Known> {
+export interface ForgettingVerdict<Each extends PaymentOfPayer> {
   readonly going: readonly { readonly payment: Each; readonly fate: Exclude<Fate, "kept"> }[];
   readonly unfinished: readonly Unfinished[];
 }
 
-export function judgeForgetting<Each extends Known>(
+export function judgeForgetting<Each extends PaymentOfPayer>(
   payments: readonly Each[],
   nowMs: number,
-): Judged<Each> {
+): ForgettingVerdict<Each> {
   const going: { payment: Each; fate: Exclude<Fate, "kept"> }[] = [];
   const unfinished: Unfinished[] = [];
   for (const payment of payments) {
@@ -93,7 +93,7 @@ export function judgeForgetting<Each extends Known>(
 export function forgottenIn(
   step: ForgetStep,
   looked: number,
-  { going, unfinished }: Judged<Known>,
+  { going, unfinished }: ForgettingVerdict<PaymentOfPayer>,
   { submissions, usedElsewhere }: Pick<Forgotten, "submissions" | "usedElsewhere">,
 ): Forgotten {
   return {

@@ -188,12 +188,14 @@ function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): 
 
 /** His own, and what was sent to him in return for one of those. */
 const OF_PAYER = `
-  WITH his AS (SELECT rowid AS id, refund FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = :payer
-    ORDER BY created_ms DESC LIMIT :limit)
   SELECT ${CANDIDATE}, p.look_again_ms IS NOT NULL AS "isDoubted", p.submission AS "submission"
   FROM payments AS p LEFT JOIN submissions AS s ON s.id = p.submission
-  WHERE p.rowid IN (SELECT id FROM his)
-    OR p.payment_key IN (SELECT refund ->> '$.transfer.key' FROM his WHERE refund IS NOT NULL)
+  WHERE p.rowid IN (
+      SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = :payer
+      ORDER BY created_ms DESC LIMIT :limit)
+    OR p.payment_key IN (
+      SELECT refund ->> '$.transfer.key' FROM payments INDEXED BY payments_by_payer
+      WHERE lower(payer) = :payer AND refund IS NOT NULL LIMIT :limit)
   ORDER BY p.created_ms DESC, p.rowid DESC`;
 
 /** One step of {@link Forgetting.forget}, within a transaction. */
@@ -218,31 +220,23 @@ export function forgetPayer(
     const usedElsewhere = Number(database.get(elsewhere, [payer])?.n);
     return forgottenIn(step, rows.length, judged, { submissions: 0, usedElsewhere });
   }
-  // What is deleted is overwritten, too, and not only left until its page is used again.
-  database.exec("PRAGMA secure_delete = ON");
-  try {
-    const submissions = new Set<unknown>();
-    for (const { payment, fate } of judged.going) {
-      if (!removePayment({ core, database }, life, { ...payment, fate })) continue;
-      if (payment.submission !== null) submissions.add(payment.submission);
-    }
-    const gone = [...submissions].filter((id) => {
-      const columns = database.get(
-        `SELECT id, network, state, variants, signed_ms AS "signedMs", cost FROM submissions WHERE id = ?`,
-        [String(id)],
-      );
-      return columns !== undefined && removeSubmission(database, readSubmissionRow(columns));
-    });
-    const usedElsewhere = database.run("DELETE FROM used_elsewhere WHERE lower(payer) = ?", [
-      payer,
-    ]);
-    // One that counts yet stays until it does not: it would be good for a second use.
-    const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
-    database.run(isOver, [payer, core.time.now()]);
-    return forgottenIn(step, rows.length, judged, { submissions: gone.length, usedElsewhere });
-  } finally {
-    database.exec("PRAGMA secure_delete = OFF");
+  const submissions = new Set<unknown>();
+  for (const { payment, fate } of judged.going) {
+    if (!removePayment({ core, database }, life, { ...payment, fate })) continue;
+    if (payment.submission !== null) submissions.add(payment.submission);
   }
+  const gone = [...submissions].filter((id) => {
+    const columns = database.get(
+      `SELECT id, network, state, variants, signed_ms AS "signedMs", cost FROM submissions WHERE id = ?`,
+      [String(id)],
+    );
+    return columns !== undefined && removeSubmission(database, readSubmissionRow(columns));
+  });
+  const usedElsewhere = database.run("DELETE FROM used_elsewhere WHERE lower(payer) = ?", [payer]);
+  // One that counts yet stays until it does not: it would be good for a second use.
+  const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
+  database.run(isOver, [payer, core.time.now()]);
+  return forgottenIn(step, rows.length, judged, { submissions: gone.length, usedElsewhere });
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */
