@@ -26,6 +26,7 @@ import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments/payments.ts";
 import { addRoutes } from "./commands/routes.ts";
 import { addSchema } from "./commands/schema.ts";
+import { addTry } from "./commands/try.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const SERVE_HELP = `
@@ -85,6 +86,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));
   addInit(program, (result) => (code = result));
+  addTry(program, (result) => (code = result));
   addReload(program, (result) => (code = result));
   addPause(program, (result) => (code = result));
   addCompletion(program);
@@ -201,22 +203,27 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .option("--csv", "as CSV (RFC 4180) with a line of names")
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
     .action(async (file: string, options: PaymentsOptions, command: Command) => {
-      // `--resolve` says which payment, the others what becomes of it.
-      const { resolve, deliver, goods, refund, byHand, note } = options;
-      const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
-      if (resolve === undefined && isDecided) {
-        command.error(
-          "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
-        );
-      }
-      if (resolve !== undefined && !isDecided) {
-        command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
-      }
-      if (options.dryRun === true && options.forget === undefined) {
-        command.error("error: --dry-run goes with --forget <address>");
-      }
-      if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
+      requireWhole(options, command);
       const { payments } = await import("./payments/payments.ts");
       done(await payments(file, options));
     });
+}
+
+/** Ends with wrong usage where an option lacks the one that it goes with. */
+function requireWhole(options: PaymentsOptions, command: Command): void {
+  // `--resolve` says which payment, the others what becomes of it.
+  const { resolve, deliver, goods, refund, byHand, note } = options;
+  const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
+  if (resolve === undefined && isDecided) {
+    command.error(
+      "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
+    );
+  }
+  if (resolve !== undefined && !isDecided) {
+    command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
+  }
+  if (options.dryRun === true && options.forget === undefined) {
+    command.error("error: --dry-run goes with --forget <address>");
+  }
+  if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
 }
