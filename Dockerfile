@@ -11,8 +11,8 @@ ARG BASE=debian:bookworm-slim
 FROM ${NODE} AS build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-# No package of the bundle needs its install script; those that have one are for tests.
-RUN npm ci --ignore-scripts
+# What the bundle is made of, and rolldown, which makes it: no tests, checks or types. None needs its install script.
+RUN npm ci --omit=dev --ignore-scripts
 COPY tsconfig.json ./
 COPY bundle bundle
 COPY src src

@@ -5,11 +5,10 @@
 import { userInfo, hostname } from "node:os";
 import type { Config } from "../config/config.ts";
 import { LedgerInUse } from "../ledger/sqlite/sqlite-lock.ts";
-import type { Resolution, Resolved } from "../ledger/ledger.ts";
+import type { Ledger, Resolution, Resolved } from "../ledger/ledger.ts";
 import { resolveBeside } from "../ledger/sqlite/sqlite-resolutions.ts";
 import { createLogger } from "../telemetry/logger.ts";
-import { systemTime } from "../time/time.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
+import { systemTime, type Time } from "../time/time.ts";
 import { openBooks, type PaymentSummary } from "../admin/books.ts";
 import { openLedger } from "./store.ts";
 
@@ -54,7 +53,12 @@ export async function resolvePayment(
       };
     }
     const isSent = asked.verb === "refund" && !isByHand && paysBack(config, found.network);
-    const resolved = await write(config, found.key, { ...asked, isSent });
+    const resolution = { ...asked, isSent };
+    const resolved = await writeLedger(
+      config,
+      (ledger) => ledger.step(found.key, { kind: "resolve", resolution }),
+      (beside) => resolveBeside(beside, found.key, resolution),
+    );
     return { resolved, payment: await books.show(found.key) };
   } finally {
     await books.close();
@@ -80,22 +84,26 @@ export function refundsLast(
   };
 }
 
-async function write(
+/**
+ * Opens the ledger and does it, or has it done by the process that has a SQLite file open. Throws `LedgerUnavailable`
+ * where neither can be.
+ */
+export async function writeLedger<Outcome>(
   config: Pick<Config, "store" | "webhooks">,
-  key: PaymentKey,
-  resolution: Resolution,
-): Promise<Resolved> {
+  write: (ledger: Ledger) => Promise<Outcome>,
+  ask: (beside: { readonly path: string; readonly time: Time }) => Promise<Outcome>,
+): Promise<Outcome> {
   const logger = createLogger({ level: "silent", format: "json" });
-  let ledger: Awaited<ReturnType<typeof openLedger>>;
+  let ledger: Ledger;
   try {
     ledger = await openLedger(config, { logger, time: systemTime });
   } catch (cause) {
     const { store } = config;
     if (!(cause instanceof LedgerInUse) || store.kind !== "sqlite") throw cause;
-    return resolveBeside({ path: store.path, time: systemTime }, key, resolution);
+    return ask({ path: store.path, time: systemTime });
   }
   try {
-    return await ledger.step(key, { kind: "resolve", resolution });
+    return await write(ledger);
   } finally {
     await ledger.close();
   }

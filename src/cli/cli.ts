@@ -27,6 +27,7 @@ import type { PaymentsOptions } from "./payments/payments.ts";
 import { addRoutes } from "./commands/routes.ts";
 import { addSchema } from "./commands/schema.ts";
 import { addWebhooks } from "./commands/webhooks.ts";
+import { addTry } from "./commands/try.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const SERVE_HELP = `
@@ -93,6 +94,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));
   addInit(program, (result) => (code = result));
+  addTry(program, (result) => (code = result));
   addReload(program, (result) => (code = result));
   addPause(program, (result) => (code = result));
   addWebhooks(program, (result) => (code = result));
@@ -191,6 +193,15 @@ function addPayments(program: Command, done: (code: number) => void): void {
     )
     .option("--by-hand", "with --refund: you have paid it back yourself, and nothing is sent")
     .option("--note <text>", "with --resolve: for the payment's history")
+    .addOption(
+      new Option(
+        "--forget <address>",
+        "erase what the ledger knows of this payer and needs no more; nothing where something of his is not over",
+      )
+        .argParser(readPayer)
+        .conflicts([...filters, "show", "resolve", "export", "usedElsewhere"]),
+    )
+    .option("--dry-run", "with --forget: tell what would go, and erase nothing")
     .option("--network <network>", "only those on this network", readNetworkName)
     .option("--payer <address>", "only those of this payer", readPayer)
     .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
@@ -201,19 +212,27 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .option("--csv", "as CSV (RFC 4180) with a line of names")
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
     .action(async (file: string, options: PaymentsOptions, command: Command) => {
-      // `--resolve` says which payment, the others what becomes of it.
-      const { resolve, deliver, goods, refund, byHand, note } = options;
-      const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
-      if (resolve === undefined && isDecided) {
-        command.error(
-          "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
-        );
-      }
-      if (resolve !== undefined && !isDecided) {
-        command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
-      }
-      if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
+      requireWhole(options, command);
       const { payments } = await import("./payments/payments.ts");
       done(await payments(file, options));
     });
+}
+
+/** Ends with wrong usage where an option lacks the one that it goes with. */
+function requireWhole(options: PaymentsOptions, command: Command): void {
+  // `--resolve` says which payment, the others what becomes of it.
+  const { resolve, deliver, goods, refund, byHand, note } = options;
+  const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
+  if (resolve === undefined && isDecided) {
+    command.error(
+      "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
+    );
+  }
+  if (resolve !== undefined && !isDecided) {
+    command.error("error: --resolve <key> needs --deliver, --goods, --refund or --note <text>");
+  }
+  if (options.dryRun === true && options.forget === undefined) {
+    command.error("error: --dry-run goes with --forget <address>");
+  }
+  if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
 }

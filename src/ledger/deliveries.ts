@@ -20,6 +20,7 @@ import {
   isReplayable,
   mayCollect,
 } from "./payment-judgement.ts";
+import { digestedTarget } from "./stored-target.ts";
 import type { PaymentRow } from "./payment-row.ts";
 import { askedRefund } from "./refunds.ts";
 import { paidBack } from "./resolution.ts";
@@ -59,11 +60,12 @@ export function deliverAll(
   }
   const isKept = given !== undefined && given.response.body.byteLength <= MAX_STORED_BODY_BYTES;
   const kept = isKept ? given : null;
+  const served = kept?.target ?? again?.target;
   const next: PaymentRow = {
     ...after(row),
     state: "DELIVERED",
     isLeft: kept?.isUncollected === true,
-    servedTarget: kept?.target ?? again?.target ?? row.servedTarget,
+    servedTarget: served === undefined ? row.servedTarget : digestedTarget(served),
     bodyHash: kept?.bodyHash ?? null,
     replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
     repeats: 0,
@@ -77,7 +79,7 @@ export function deliverAll(
 export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
   if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
-  const { sent, uncounted = 0, led } = broken;
+  const { sent, uncounted = 0, led, served } = broken;
   const isUncounted = sent && row.repeats < uncounted;
   const next = {
     ...after(row),
@@ -85,8 +87,8 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     isLeft: row.binding !== null,
     attempts: sent && !isUncounted ? row.attempts : row.attempts - 1,
     repeats: isUncounted ? row.repeats + 1 : row.repeats,
-    servedTarget: row.servedTarget ?? broken.served,
-    ...(led !== undefined && { target: led.from, ledTo: led.to }),
+    servedTarget: row.servedTarget ?? (served === null ? null : digestedTarget(served)),
+    ...(led !== undefined && { target: digestedTarget(led.from), ledTo: led.to }),
   } as const;
   const note = undeliveredNote(broken);
   if (isRefundedByItself(broken) && row.binding !== null && isUsedUp(next)) {
@@ -113,7 +115,7 @@ function isUsedUp({ attempts, servedTarget }: PaymentRow): boolean {
 
 function undeliveredNote({ sent, served, uncounted = 0, led }: BrokenDelivery): string {
   if (!sent) return "nothing was sent";
-  if (led !== undefined) return `led on to ${led.to}`;
+  if (led !== undefined) return `led on to ${led.to.split("?", 1)[0]}`;
   return uncounted > 0 && served === null ? "its head alone was asked for" : "delivery broke";
 }
 
@@ -123,7 +125,7 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
     row !== undefined &&
     isReplayable(row, moment.nowMs) &&
     mayCollect(row, asked) &&
-    row.servedTarget === asked.target &&
+    row.servedTarget === digestedTarget(asked.target) &&
     row.bodyHash === asked.bodyHash;
   if (!same) return { outcome: false };
   const replays = row.replays + 1;

@@ -3,6 +3,7 @@ import { payerOf } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Moment } from "./machine-step.ts";
 import { storedRequest, type PaymentRow } from "./payment-row.ts";
+import { digestedTarget } from "./stored-target.ts";
 
 /** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
 export interface FirstUse {
@@ -22,7 +23,7 @@ export function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     state: "CLAIMED",
     version: 1,
     binding,
-    target,
+    target: target === null ? null : digestedTarget(target),
     route,
     idempotencyKey,
     request: storedRequest(request),

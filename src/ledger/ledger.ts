@@ -27,6 +27,7 @@ import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { SignInUses } from "./sign-ins.ts";
 import type { OpenRefund } from "./refund-steps.ts";
+import type { Forgetting } from "./forgetting.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
@@ -224,7 +225,7 @@ export interface OfferedPayment {
   readonly version: number;
 }
 
-export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
+export interface Ledger extends Redemptions, Settlements, Sweeping, Forgetting, Unattended {
   /**
    * Carries out what operators asked for beside this process, where they cannot write to the store themselves.
    * Resolves with how many there were.

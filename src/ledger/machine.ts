@@ -3,6 +3,7 @@
  * Pure: a row (or none) and a question become an answer and the row to write. Whoever stores it writes
  * `next` in the same database transaction in which it read the row, and only if it is still that version.
  */
+import { digestedTarget } from "./stored-target.ts";
 import { samePayment } from "../x402/payment-key.ts";
 import {
   FIRST_DOUBT_MS,
@@ -188,7 +189,7 @@ function foreign(row: PaymentRow, terms: ClaimTerms): ClaimOutcome {
 }
 
 function sold(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {
-  const isServed = row.servedTarget === terms.target;
+  const isServed = row.servedTarget === digestedTarget(terms.target);
   const at = isServed ? null : ledFrom(row, terms);
   const isKept = isReplayable(row, nowMs) && (isServed || at !== null);
   const isAgain = isKept || isRepeatable(row, { target: at ?? terms.target }, nowMs);

@@ -12,6 +12,7 @@ import {
 } from "./ledger.ts";
 import { isOf, processOf } from "./life.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
+import { digestedTarget } from "./stored-target.ts";
 
 export function isReplayable({ replays, replayUntilMs }: PaymentRow, nowMs: number): boolean {
   return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
@@ -23,7 +24,8 @@ export function isRepeatable(
   asked: Pick<ClaimTerms, "target">,
   nowMs: number,
 ): boolean {
-  return servedTarget === asked.target && repeatUntilMs !== null && nowMs < repeatUntilMs;
+  const isServed = servedTarget === digestedTarget(asked.target);
+  return isServed && repeatUntilMs !== null && nowMs < repeatUntilMs;
 }
 
 /** The target to which the backend has led from that one, and that was served; null: it is another one. */
@@ -31,8 +33,9 @@ export function ledFrom(
   { target, ledTo, servedTarget }: PaymentRow,
   asked: Pick<ClaimTerms, "target">,
 ): string | null {
-  const isThere = ledTo !== null && ledTo.slice(ledTo.indexOf(" ") + 1) === servedTarget;
-  return isThere && target === asked.target ? servedTarget : null;
+  const led = ledTo === null ? null : ledTo.slice(ledTo.indexOf(" ") + 1);
+  const isThere = led !== null && digestedTarget(led) === servedTarget;
+  return isThere && target === digestedTarget(asked.target) ? led : null;
 }
 
 /** Whether it is for such a request: for its own, or for that to which the backend has led its buyer. */
@@ -113,7 +116,7 @@ export function claimantAfter({ claimant }: PaymentRow, by: Collector): string |
 
 /** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
 export function isForTarget({ servedTarget }: PaymentRow, target: string): boolean {
-  return servedTarget === null || servedTarget === target;
+  return servedTarget === null || servedTarget === digestedTarget(target);
 }
 
 /** The attempts before the next one, and what a renewal changes; undefined: there is no next one. */
@@ -174,7 +177,7 @@ export function isMisnamed(
 ): boolean {
   if (named === undefined) return false;
   const isSame = samePayment(requestOf(named).paymentPayload, paymentPayload);
-  const isFirst = named.binding === binding && named.target === target;
+  const isFirst = named.binding === binding && named.target === digestedTarget(target);
   return !isSame || !(isFirst || (named.ledTo !== null && isFor(named, { binding, target })));
 }
 
@@ -187,7 +190,8 @@ export function isToBeHad(
   if (row.state === "CLAIMED" || row.state === "FAILED" || !isFor(row, sale)) return false;
   if (row.state !== "DELIVERED") return isForTarget(row, sale.target);
   return (
-    isHadAgain(row, nowMs) && (row.servedTarget === sale.target || ledFrom(row, sale) !== null)
+    isHadAgain(row, nowMs) &&
+    (row.servedTarget === digestedTarget(sale.target) || ledFrom(row, sale) !== null)
   );
 }
 
@@ -206,7 +210,7 @@ export function isOwed(
   if (!row.isLeft || !isFor(row, sale) || row.network !== payment.network) return false;
   if (payerOf(requestOf(row).paymentPayload) !== payerOf(payment)) return false;
   if (row.state === "DELIVERED") {
-    return isHadAgain(row, nowMs) && row.servedTarget === target;
+    return isHadAgain(row, nowMs) && row.servedTarget === digestedTarget(target);
   }
   return row.state !== "FAILED" && isForTarget(row, target);
 }

@@ -18,12 +18,13 @@ import type { HandedOver } from "./handed-over.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 import {
   PAYMENT_STATES,
-  type ClaimTerms,
+  type StoredTerms,
   type FailedPayment,
   type PaymentState,
   type SettledPayment,
 } from "./transition.ts";
 import { messageOf } from "../x402/result.ts";
+import { storedTarget } from "./stored-target.ts";
 
 /** One row of `payments`; null where a state has not the facet. */
 export interface PaymentRow {
@@ -32,6 +33,7 @@ export interface PaymentRow {
   readonly version: number;
   /** Null when a facilitator began the payment without a resource server. */
   readonly binding: string | null;
+  /** As `stored-target.ts` has it, as is `servedTarget`. */
   readonly target: string | null;
   /**
    * Key of the route that sold it; null in rows that are older than this member, and of what a facilitator began, but
@@ -109,7 +111,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     state: stateOf(columns.state),
     version: integer(columns, "version"),
     binding: textOrNull(columns, "binding"),
-    target: textOrNull(columns, "target"),
+    target: storedTarget(textOrNull(columns, "target")),
     route: textOrNull(columns, "route"),
     idempotencyKey: textOrNull(columns, "idempotencyKey"),
     request: text(columns, "request"),
@@ -124,7 +126,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     settledTransaction: textOrNull(columns, "settledTransaction"),
     heldTransaction: textOrNull(columns, "heldTransaction"),
     attempts: integer(columns, "attempts"),
-    servedTarget: textOrNull(columns, "servedTarget"),
+    servedTarget: storedTarget(textOrNull(columns, "servedTarget")),
     bodyHash: textOrNull(columns, "bodyHash"),
     replays: integer(columns, "replays"),
     replayUntilMs: integerOrNull(columns, "replayUntilMs"),
@@ -210,10 +212,10 @@ function nonceOf(payment: PaymentPayload): string | undefined {
   return transaction.ok ? messageHash(transaction.value) : undefined;
 }
 
-export function termsOf(row: PaymentRow): ClaimTerms {
+/** Without its target, of which nobody asks again. */
+export function termsOf(row: PaymentRow): StoredTerms {
   return {
     binding: present(row.binding, "binding"),
-    target: present(row.target, "target"),
     ...(row.route !== null && { route: row.route }),
     idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
     request: requestOf(row),

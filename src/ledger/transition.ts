@@ -69,6 +69,9 @@ export interface FailedPayment {
   readonly code: ErrorCode;
   readonly detail: string;
 }
+/** What a row tells of its first use: its target is known by a digest alone. */
+export type StoredTerms = Omit<ClaimTerms, "target">;
+
 /** A payment that fails now; `isUnsigned`: only if nobody has signed or offered it by now. */
 export interface Failing extends FailedPayment {
   readonly isUnsigned?: boolean;
@@ -104,7 +107,7 @@ export type ClaimOutcome =
    */
   | {
       readonly kind: "unresolved";
-      readonly terms: ClaimTerms;
+      readonly terms: StoredTerms;
       readonly facilitator: string | null;
       readonly isSigned?: true;
       readonly handedOverAt: HandedOver["handedOverAt"];

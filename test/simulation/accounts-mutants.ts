@@ -24,4 +24,24 @@ export const ACCOUNTS_MUTANTS: readonly Mutant[] = [
     find: `cost ?? (state === "OPEN" ? null : row.cost)`,
     put: "cost ?? row.cost",
   }),
+  caughtBy(CONTRACT, "forgets a payer to whom something is owed", {
+    file: "src/ledger/forgetting.ts",
+    find: `if (fate === "kept") unfinished.push({ key, state, fromMs: null });`,
+    put: `if (fate === "kept") continue;`,
+  }),
+  caughtBy(CONTRACT, "forgets what the limits of the day count", {
+    file: "src/ledger/forgetting.ts",
+    find: "else if (fromMs > nowMs) unfinished.push({ key, state, fromMs });",
+    put: "",
+  }),
+  caughtBy(CONTRACT, "forgets what may have been paid after all", {
+    file: "src/ledger/forgetting.ts",
+    find: `payment.isDoubted ? "kept" : fateOf`,
+    put: "fateOf",
+  }),
+  caughtBy(CONTRACT, "forgets when it is only asked what would go", {
+    file: "src/ledger/sqlite/sqlite-sweep.ts",
+    find: "if (judged.unfinished.length > 0 || step.isTried) {",
+    put: "if (judged.unfinished.length > 0) {",
+  }),
 ];

@@ -70,6 +70,7 @@ export function faultyLedger(
     signInKey: call("signInKey"),
     reap: call("reap"),
     sweep: call("sweep"),
+    forget: call("forget"),
     buried: call("buried"),
     noteUsedElsewhere: call("noteUsedElsewhere"),
     bought: call("bought"),

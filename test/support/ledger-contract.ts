@@ -14,6 +14,7 @@ import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeDoubts } from "../unit/ledger/contract-doubts.ts";
+import { describeForgetting } from "../unit/ledger/contract-forgetting.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeHeld } from "../unit/ledger/contract-held.ts";
 import { describeIdentifiers } from "../unit/ledger/contract-identifiers.ts";
@@ -85,6 +86,7 @@ export function ledgerContract(
     describe("workers", () => describeWorkers(open));
     describe("sold offers", () => describeSoldOffers(open));
     describe("sweeping", () => describeSweeping(open));
+    describe("forgetting", () => describeForgetting(open));
     describe("sequences", () => describeSequences(open));
   });
 }

@@ -41,6 +41,7 @@ import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { UNWATCHED_MS, type OpenRefund } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
+import type { Forgotten, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedSettlement, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
@@ -57,7 +58,7 @@ import {
   type MemoryStore,
 } from "./memory-store.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
-import { sweepMemory } from "./memory-sweep.ts";
+import { forgetInMemory, sweepMemory } from "./memory-sweep.ts";
 
 export { MemoryStore } from "./memory-store.ts";
 
@@ -387,6 +388,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#requireOpen();
     const { nowMs } = this.#moment();
     return sweepMemory({ store: this.#store, books: this.books, nowMs }, step);
+  }
+
+  async forget(step: ForgetStep): Promise<Forgotten> {
+    this.#requireOpen();
+    return forgetInMemory(this.#store, this.#moment().nowMs, step);
   }
 
   worker(name: string): WorkerLife {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 export const ROOT = join(import.meta.dirname, "../..");
 /** What all tests need of the tree. */
-const WHOLE = ["src", "package.json", "bundle", "test", "deploy"];
+const WHOLE = ["src", "package.json", "package-lock.json", "test", "deploy", "bundle"];
 
 export interface Edit {
   /** Below the root of the tree. */

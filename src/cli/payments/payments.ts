@@ -40,6 +40,9 @@ export interface PaymentsOptions {
   /** With `refund`: the operator has sent it. */
   readonly byHand?: boolean;
   readonly note?: string;
+  /** Address of a payer. */
+  readonly forget?: string;
+  readonly dryRun?: boolean;
   /** Payments that were used before they were presented here. */
   readonly usedElsewhere?: boolean;
   /** Path of a file. */
@@ -55,6 +58,10 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
   if (options.resolve !== undefined) return resolve(config, options.resolve, options);
   let books: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {
+    if (options.forget !== undefined) {
+      const { forget } = await import("./payments-forget.ts");
+      return await forget(config, options.forget, options);
+    }
     books = await openBooks(config);
     const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;
     if (name !== undefined) return await show(books, config, name, options);

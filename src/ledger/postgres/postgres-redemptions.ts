@@ -20,6 +20,7 @@ import {
 import { processOf } from "../life.ts";
 import { isMisnamed, isOwed, ledToFor } from "../payment-judgement.ts";
 import { identityOf, requestOf } from "../payment-row.ts";
+import { storedForms } from "../stored-target.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
@@ -55,7 +56,7 @@ const RECALL: Statement = {
         AND (md5(p.binding) = md5($3) AND p.binding = $3 OR p.led_to = $8)
         AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
         AND (p.is_left OR p.holder IS NULL OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
-        AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
+        AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = ANY ($4))
         AND (p.state <> 'DELIVERED' OR p.repeat_until_ms > $5
           OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS})
         AND p.network = $7
@@ -111,8 +112,8 @@ export class PostgresRedemptions implements Redemptions {
     if (isMisnamed({ paymentPayload: payment }, sale, named)) return MISNAMED;
     const { life, nowMs } = this.#steps.moment;
     const { binding, target } = sale;
-    const whose = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];
-    const asked = [...whose, payment.network, ledToFor(sale)];
+    const whose = [identityOf(payment), payerOf(payment), binding, storedForms(target), nowMs];
+    const asked = [...whose, processOf(life), payment.network, ledToFor(sale)];
     const owed: OwedPayment[] = [];
     let isNew = true;
     for (const columns of await this.#ground.database.query(RECALL, asked)) {

@@ -9,6 +9,7 @@ import {
 } from "../ledger.ts";
 import { isToBeHad, ledToFor } from "../payment-judgement.ts";
 import { requestOf } from "../payment-row.ts";
+import { storedForms } from "../stored-target.ts";
 import {
   MAX_PAYMENTS_LOOKED_THROUGH,
   MAX_SIGN_INS,
@@ -31,9 +32,9 @@ const BOUGHT: Statement = {
     SELECT ${COLUMNS} FROM coinslot.payments AS p JOIN newest USING (id)
     WHERE (p.binding = $2 OR p.led_to = $3)
       AND (p.state IN ('SIGNED', 'SETTLED', 'DELIVERING')
-          AND (p.served_target IS NULL OR p.served_target = $4)
+          AND (p.served_target IS NULL OR p.served_target = ANY ($4))
         OR p.state = 'DELIVERED'
-          AND (p.served_target = $4 OR p.target = $4 AND p.led_to IS NOT NULL)
+          AND (p.served_target = ANY ($4) OR p.target = ANY ($4) AND p.led_to IS NOT NULL)
           AND (p.repeat_until_ms > $5 OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS}))
     ORDER BY p.state = 'DELIVERED', p.created_ms DESC, p.id DESC LIMIT ${MAX_OWED}`,
 };
@@ -45,7 +46,7 @@ export async function readBought(
   nowMs: number,
 ): Promise<readonly OwedPayment[]> {
   const { binding, target } = sale;
-  const values = [payer.toLowerCase(), binding, ledToFor(sale), target, nowMs];
+  const values = [payer.toLowerCase(), binding, ledToFor(sale), storedForms(target), nowMs];
   const rows = await session.query(BOUGHT, values);
   return rows.flatMap((columns) => {
     const { key, row } = storedOf(columns);

@@ -10,7 +10,21 @@ import { PostgresBooks } from "./postgres-books.ts";
 import type { PostgresColumns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import type { OnUnreadable } from "./postgres-queues.ts";
 import { submissionStateOf } from "../submission-row.ts";
-import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "../sweep.ts";
+import {
+  forgottenIn,
+  judgeForgetting,
+  lookedAt,
+  type ForgetStep,
+  type Forgotten,
+} from "../forgetting.ts";
+import {
+  fateOf,
+  type Candidate,
+  type Fate,
+  type SweepPlace,
+  type SweepStep,
+  type Swept,
+} from "../sweep.ts";
 import { digestOf, packTransaction } from "../tombstone.ts";
 import { messageOf } from "../../x402/result.ts";
 
@@ -28,14 +42,17 @@ const TRY_LOCK: Statement = {
   text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS "locked"`,
 };
 
+/** What {@link Candidate} and {@link removal} need, of payments that are called `p` and their submissions, `s`. */
+const CANDIDATE = `p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.version AS "version",
+  p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
+  p.refund_state AS "refundState", s.state AS "submissionState", p.settled_transaction AS "transaction",
+  CASE WHEN p.binding IS NULL THEN p.idempotency_key END AS "caller",
+  CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"`;
+
 const CANDIDATES: Statement = {
   name: "sweep_candidates",
   text: `
-    SELECT p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.version AS "version",
-      p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
-      p.refund_state AS "refundState", s.state AS "submissionState", p.settled_transaction AS "transaction",
-      CASE WHEN p.binding IS NULL THEN p.idempotency_key END AS "caller",
-      CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
+    SELECT ${CANDIDATE}
     FROM coinslot.payments AS p LEFT JOIN coinslot.submissions AS s ON s.id = p.submission
     WHERE (p.created_ms, p.id) > ($1, $2) AND p.created_ms < $3
       AND p.look_again_ms IS NULL
@@ -68,13 +85,10 @@ const REMOVE: Statement = {
  * One row a submission that was looked at, gone or not. One that has left a payment behind stays until that is decided:
  * where it fails, or is held, its submission is that one again.
  */
-const REMOVE_SUBMISSIONS: Statement = {
-  name: "sweep_submissions",
-  text: `
+const submissionsOn = (page: string): string => `
     WITH page AS (
       SELECT s.id, s.signed_ms, s.variants FROM coinslot.submissions AS s
-      WHERE s.state = 'CLOSED' AND (s.signed_ms, s.id) > ($1, $2) AND s.signed_ms < $3
-      ORDER BY s.signed_ms, s.id LIMIT $4
+      WHERE s.state = 'CLOSED' AND ${page}
     ),
     gone AS (
       DELETE FROM coinslot.submissions AS s USING page
@@ -91,7 +105,17 @@ const REMOVE_SUBMISSIONS: Statement = {
     )
     SELECT page.id AS "id", page.signed_ms AS "ms", gone.network AS "network", gone.state AS "state",
       gone.variants AS "variants", gone.signed_ms AS "signedMs", gone.cost AS "cost"
-    FROM page LEFT JOIN gone ON gone.id = page.id ORDER BY page.signed_ms, page.id`,
+    FROM page LEFT JOIN gone ON gone.id = page.id ORDER BY page.signed_ms, page.id`;
+
+const REMOVE_SUBMISSIONS: Statement = {
+  name: "sweep_submissions",
+  text: submissionsOn(`(s.signed_ms, s.id) > ($1, $2) AND s.signed_ms < $3
+      ORDER BY s.signed_ms, s.id LIMIT $4`),
+};
+
+const REMOVE_NAMED_SUBMISSIONS: Statement = {
+  name: "forget_submissions",
+  text: submissionsOn("s.id = ANY ($1)"),
 };
 
 const FORGET: Statement = {
@@ -138,9 +162,22 @@ async function sweepPayments(
     }
     await archive(shown);
   }
+  const gone = await removePayments(session, doomed);
+  return { payments: gone.size, next: behind(from, rows) ?? SUBMISSIONS };
+}
+
+interface Doomed {
+  readonly columns: PostgresColumns;
+  readonly fate: Fate;
+}
+
+/** The keys of those that were there as they were read, and are not any more. */
+async function removePayments(
+  session: Session,
+  doomed: readonly Doomed[],
+): Promise<ReadonlySet<unknown>> {
   const given = doomed.map(({ columns, fate }) => removal(columns, fate === "buried"));
-  const next = behind(from, rows) ?? SUBMISSIONS;
-  if (given.length === 0) return { payments: 0, next };
+  if (given.length === 0) return new Set();
   const closing = await readClosing(
     session,
     given.map(({ key }) => key),
@@ -148,7 +185,19 @@ async function sweepPayments(
   const removed = await session.query(REMOVE, [JSON.stringify(given)]);
   const gone = new Set(removed.map(({ key }) => key));
   for (const columns of closing) if (gone.has(columns.key)) await closePayment(session, columns);
-  return { payments: gone.size, next };
+  return gone;
+}
+
+function candidateIn(columns: PostgresColumns): Candidate {
+  const { submissionState } = columns;
+  return {
+    state: stateOf(columns.state),
+    isForOthers: columns.isForOthers === true,
+    refundState: typeof columns.refundState === "string" ? columns.refundState : null,
+    updatedMs: Number(columns.updatedMs),
+    submissionState: submissionState === null ? null : submissionStateOf(submissionState),
+    request: () => requestIn(String(columns.request)),
+  };
 }
 
 function readFate(
@@ -156,17 +205,8 @@ function readFate(
   { beforeMs, nowMs }: { readonly beforeMs: number; readonly nowMs: number },
   onUnreadable: OnUnreadable,
 ): Fate {
-  const { submissionState } = columns;
   try {
-    const candidate = {
-      state: stateOf(columns.state),
-      isForOthers: columns.isForOthers === true,
-      refundState: typeof columns.refundState === "string" ? columns.refundState : null,
-      updatedMs: Number(columns.updatedMs),
-      submissionState: submissionState === null ? null : submissionStateOf(submissionState),
-      request: () => requestIn(String(columns.request)),
-    };
-    return fateOf(candidate, beforeMs, nowMs);
+    return fateOf(candidateIn(columns), beforeMs, nowMs);
   } catch (error) {
     onUnreadable(String(columns.key), messageOf(error));
     return "kept";
@@ -195,6 +235,74 @@ async function sweepSubmissions(
   const next = behind(from, rows);
   if (next === undefined) await session.query(FORGET, [beforeMs]);
   return { payments: 0, next };
+}
+
+/** His own, and what was sent to him in return for one of those. */
+const OF_PAYER: Statement = {
+  name: "forget_candidates",
+  text: `
+    WITH his AS (
+      SELECT id, refund FROM coinslot.payments WHERE lower(payer) = $1
+      ORDER BY created_ms DESC, id DESC LIMIT $2
+    )
+    SELECT ${CANDIDATE}, p.look_again_ms IS NOT NULL AS "isDoubted", p.submission AS "submission"
+    FROM coinslot.payments AS p LEFT JOIN coinslot.submissions AS s ON s.id = p.submission
+    WHERE p.id = ANY (ARRAY(
+      SELECT id FROM his
+      UNION SELECT t.id FROM coinslot.payments AS t JOIN his ON t.payment_key = his.refund::json #>> '{transfer,key}'))
+    ORDER BY p.created_ms DESC, p.id DESC`,
+};
+const COUNT_ELSEWHERE: Statement = {
+  name: "count_used_elsewhere_of_payer",
+  text: `SELECT count(*) AS "n" FROM coinslot.used_elsewhere WHERE lower(payer) = $1`,
+};
+const FORGET_ELSEWHERE: Statement = {
+  name: "forget_used_elsewhere_of_payer",
+  text: `DELETE FROM coinslot.used_elsewhere WHERE lower(payer) = $1 RETURNING payment_key AS "key"`,
+};
+/** One that counts yet stays until it does not: it would be good for a second use. */
+const FORGET_SIGN_INS: Statement = {
+  name: "forget_sign_ins_of_payer",
+  text: `DELETE FROM coinslot.used_sign_ins WHERE payer = $1 AND until_ms <= $2`,
+};
+const LOCK: Statement = {
+  name: "sweep_lock",
+  text: `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`,
+};
+
+/** See {@link Forgetting.forget}. No replica sweeps meanwhile. */
+export function forgetPayer(
+  database: PostgresDatabase,
+  { nowMs, ...step }: ForgetStep & { readonly nowMs: number },
+): Promise<Forgotten> {
+  const payer = step.payer.toLowerCase();
+  return database.transaction(async (session) => {
+    await session.query(LOCK, [SWEEP_LOCK]);
+    const rows = await session.query(OF_PAYER, [payer, lookedAt(step)]);
+    const known = rows.map((columns) => ({
+      ...candidateIn(columns),
+      key: String(columns.key) as PaymentKey,
+      isDoubted: columns.isDoubted === true,
+      columns,
+    }));
+    const judged = judgeForgetting(known, nowMs);
+    if (judged.unfinished.length > 0 || step.isTried) {
+      const [counted] = await session.query(COUNT_ELSEWHERE, [payer]);
+      const left = { submissions: 0, usedElsewhere: Number(counted?.n) };
+      return forgottenIn(step, rows.length, judged, left);
+    }
+    const doomed = judged.going.map(({ payment: { columns }, fate }) => ({ columns, fate }));
+    const gone = await removePayments(session, doomed);
+    const carried = [...new Set(doomed.map(({ columns }) => columns.submission))];
+    const named = carried.filter((id) => id !== null);
+    const removed = await session.query(REMOVE_NAMED_SUBMISSIONS, [named]);
+    const closed = removed.filter(({ state }) => state !== null);
+    for (const columns of closed) await closeSubmission(session, columns);
+    const usedElsewhere = (await session.query(FORGET_ELSEWHERE, [payer])).length;
+    await session.query(FORGET_SIGN_INS, [payer, nowMs]);
+    const done = { ...judged, going: judged.going.filter(({ payment }) => gone.has(payment.key)) };
+    return forgottenIn(step, rows.length, done, { submissions: closed.length, usedElsewhere });
+  });
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */

@@ -52,7 +52,8 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
-import { sweepOnce } from "./postgres-sweep.ts";
+import { forgetPayer, sweepOnce } from "./postgres-sweep.ts";
+import type { Forgotten, ForgetStep } from "../forgetting.ts";
 import type { Purse, Draws, Spend } from "../purse.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
@@ -260,6 +261,10 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   async sweep(step: SweepStep): Promise<Swept> {
     const { nowMs } = this.#steps.moment;
     return sweepOnce(this.#database, { ...step, nowMs }, this.#ground.onUnreadable);
+  }
+
+  async forget(step: ForgetStep): Promise<Forgotten> {
+    return forgetPayer(this.#database, { ...step, nowMs: this.#steps.moment.nowMs });
   }
 
   async ping(): Promise<void> {

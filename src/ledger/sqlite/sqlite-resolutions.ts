@@ -7,9 +7,11 @@ import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { LedgerUnavailable, type Resolution, type Resolved } from "../ledger.ts";
+import type { Forgotten, ForgetStep } from "../forgetting.ts";
 import { resolve } from "../resolution.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
+import { forgetPayer } from "./sqlite-sweep.ts";
 
 /** How long an operator waits for the answer; what is older is not carried out any more, milliseconds. */
 export const ANSWER_MS = 10_000;
@@ -24,12 +26,14 @@ const MAX_TAKEN = 64;
 export class SqliteResolutions {
   readonly #database: SqliteDatabase;
   readonly #core: SqliteCore;
+  readonly #life: string;
   /** Changes when another connection has written. */
   #seen: unknown;
 
-  constructor(database: SqliteDatabase, core: SqliteCore) {
+  constructor(database: SqliteDatabase, core: SqliteCore, life: string) {
     this.#database = database;
     this.#core = core;
+    this.#life = life;
   }
 
   /** Carries out what was asked for; resolves with how many there were. Costs no read where nobody has asked. */
@@ -51,14 +55,33 @@ export class SqliteResolutions {
       [nowMs - ANSWER_MS, MAX_TAKEN],
     );
     for (const { id, key, resolution } of asked) {
-      const wanted = JSON.parse(String(resolution)) as Resolution;
-      const judge = (row: Parameters<typeof resolve>[0]) => resolve(row, wanted);
-      const { outcome } = this.#core.take(String(key), wanted.by, judge);
-      const answer = JSON.stringify(outcome);
+      const wanted = JSON.parse(String(resolution)) as Asked;
+      const answer = JSON.stringify(this.#answer(String(key), wanted));
       this.#database.run("UPDATE resolutions SET answer = ? WHERE id = ?", [answer, String(id)]);
     }
     return asked.length;
   }
+
+  #answer(key: string, wanted: Asked): Resolved | Forgotten {
+    const ground = { core: this.#core, database: this.#database };
+    if (wanted.verb === "forget") return forgetPayer(ground, this.#life, wanted);
+    const judge = (row: Parameters<typeof resolve>[0]) => resolve(row, wanted);
+    return this.#core.take(key, wanted.by, judge).outcome;
+  }
+}
+
+type Asked = Resolution | ({ readonly verb: "forget" } & ForgetStep);
+
+interface Beside {
+  readonly path: string;
+  readonly time: Time;
+}
+
+/** As {@link resolveBeside}: one step of {@link Forgetting.forget}. */
+export async function forgetBeside(beside: Beside, step: ForgetStep): Promise<Forgotten> {
+  const answer = await ask(beside, step.payer, { verb: "forget", ...step });
+  if ("named" in answer) return answer;
+  throw new LedgerUnavailable("the process that has the ledger open is of an older version");
 }
 
 /**
@@ -66,10 +89,20 @@ export class SqliteResolutions {
  * time; then it certainly will not carry it out any more.
  */
 export async function resolveBeside(
-  { path, time }: { readonly path: string; readonly time: Time },
+  beside: Beside,
   key: PaymentKey,
   resolution: Resolution,
 ): Promise<Resolved> {
+  const answer = await ask(beside, key, resolution);
+  if ("kind" in answer) return answer;
+  throw new TypeError("a resolution has another answer");
+}
+
+async function ask(
+  { path, time }: Beside,
+  key: string,
+  asked: Asked,
+): Promise<Resolved | Forgotten> {
   const database = new SqliteDatabase(path);
   try {
     // What is lost in a power cut was not answered, and the file is tidied up by its own process.
@@ -78,7 +111,7 @@ export async function resolveBeside(
     const askedMs = time.now();
     database.run(
       "INSERT INTO resolutions (id, payment_key, resolution, asked_ms) VALUES (?, ?, ?, ?)",
-      [id, key, JSON.stringify(resolution), askedMs],
+      [id, key, JSON.stringify(asked), askedMs],
     );
     const signal = time.timeout(ANSWER_MS);
     while (!signal.aborted) {
@@ -101,7 +134,7 @@ export async function resolveBeside(
   }
 }
 
-function answerTo(database: SqliteDatabase, id: string): Resolved | undefined {
+function answerTo(database: SqliteDatabase, id: string): Resolved | Forgotten | undefined {
   const answer = database.get("SELECT answer FROM resolutions WHERE id = ?", [id])?.["answer"];
-  return typeof answer === "string" ? (JSON.parse(answer) as Resolved) : undefined;
+  return typeof answer === "string" ? (JSON.parse(answer) as Resolved | Forgotten) : undefined;
 }

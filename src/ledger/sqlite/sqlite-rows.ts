@@ -21,6 +21,7 @@ import {
 } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import type { SqliteOutbox } from "./sqlite-outbox.ts";
+import { storedForms } from "../stored-target.ts";
 import { digestOf, packTransaction, readTombstone, type Tombstone } from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
@@ -93,7 +94,7 @@ const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHER
 /** Nothing that is too much to be told crowds out the rest. */
 const OWED = `SELECT payment_key AS "key" FROM payments
   WHERE is_left = 1 AND lower(payer) = ? AND (binding = ? OR led_to = ?) AND state <> 'FAILED'
-    AND network = ? AND (served_target IS NULL OR served_target = ?)
+    AND network = ? AND (served_target IS NULL OR served_target IN (?, ?))
     AND (state <> 'DELIVERED' OR repeat_until_ms > ? OR replay_until_ms > ? AND replays < ${MAX_REPLAYS})
   ORDER BY created_ms LIMIT ${MAX_OWED}`;
 
@@ -179,7 +180,7 @@ export class SqliteRows {
     const { payer, network, binding, target, nowMs } = asked;
     const name = payer.toLowerCase();
     if (!this.#mayBeLeft(name)) return [];
-    const sale = [binding, ledToFor(asked), network, target];
+    const sale = [binding, ledToFor(asked), network, ...storedForms(target)];
     const found = this.#database.all(OWED, [name, ...sale, nowMs, nowMs]);
     return found.map(({ key }) => String(key));
   }

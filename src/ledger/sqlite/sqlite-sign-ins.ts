@@ -11,6 +11,7 @@ import {
   type SignInUse,
   type SignInVerdict,
 } from "../sign-ins.ts";
+import { storedForms } from "../stored-target.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 
 /** What {@link SignInUses.bought} finds: the SQL after the table, and its values. */
@@ -25,13 +26,15 @@ export function boughtBy(
       ORDER BY created_ms DESC LIMIT ${MAX_PAYMENTS_LOOKED_THROUGH})
     AND (binding = :binding OR led_to = :ledTo)
     AND (state IN ('SIGNED', 'SETTLED', 'DELIVERING')
-        AND (served_target IS NULL OR served_target = :target)
+        AND (served_target IS NULL OR served_target IN (:digested, :target))
       OR state = 'DELIVERED'
-        AND (served_target = :target OR target = :target AND led_to IS NOT NULL)
+        AND (served_target IN (:digested, :target) OR target IN (:digested, :target) AND led_to IS NOT NULL)
         AND (repeat_until_ms > :now OR replay_until_ms > :now AND replays < ${MAX_REPLAYS}))
     ORDER BY state = 'DELIVERED', created_ms DESC, rowid DESC LIMIT ${MAX_OWED}`;
-  const { binding, target } = sale;
-  return [rest, { payer: payer.toLowerCase(), binding, target, ledTo: ledToFor(sale), now }];
+  const { binding } = sale;
+  const [digested, target] = storedForms(sale.target);
+  const asked = { binding, digested, target, ledTo: ledToFor(sale) };
+  return [rest, { payer: payer.toLowerCase(), ...asked, now }];
 }
 
 /** Part of its caller's transaction. */

@@ -9,7 +9,21 @@ import { closePayment, closeSubmission, readClosing } from "./sqlite-accounts.ts
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
 import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "../submission-row.ts";
-import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "../sweep.ts";
+import {
+  forgottenIn,
+  judgeForgetting,
+  lookedAt,
+  type ForgetStep,
+  type Forgotten,
+} from "../forgetting.ts";
+import {
+  fateOf,
+  type Candidate,
+  type Fate,
+  type SweepPlace,
+  type SweepStep,
+  type Swept,
+} from "../sweep.ts";
 import { messageOf } from "../../x402/result.ts";
 
 /** Payments, or submissions, that one step looks at: each takes some tenths of a millisecond to delete. */
@@ -24,6 +38,11 @@ const LEFT_BY = `
     WHERE state = 'CLAIMED' AND left_by IS NOT NULL
   UNION ALL SELECT left_by FROM payments INDEXED BY handed_over_payments
     WHERE state = 'SIGNED' AND submission IS NULL AND left_by IS NOT NULL`;
+
+/** What {@link Candidate} needs, of payments that are called `p` and their submissions, `s`. */
+const CANDIDATE = `p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
+  p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
+  p.refund_state AS "refundState", s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"`;
 
 interface Ground {
   readonly core: SqliteCore;
@@ -50,9 +69,7 @@ async function sweepPayments(
   { beforeMs, from, archive }: SweepStep & { readonly from: SweepPlace },
 ): Promise<Swept> {
   const rows = database.all(
-    `SELECT p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
-       p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
-       p.refund_state AS "refundState", s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
+    `SELECT ${CANDIDATE}
      FROM payments AS p INDEXED BY payments_by_time LEFT JOIN submissions AS s ON s.id = p.submission
      WHERE (p.created_ms, p.rowid) > (:ms, :id) AND p.created_ms < :beforeMs
        AND p.look_again_ms IS NULL
@@ -67,15 +84,22 @@ async function sweepPayments(
     const shown = await Promise.all(doomed.map(({ key }) => books.show(key)));
     await archive(shown.filter((each) => each !== undefined));
   }
-  const remove = ({ key, version, fate }: Doomed): boolean => {
-    const closing = readClosing(database, key);
-    const isGone = core.remove(key, life, version, fate === "buried");
-    if (isGone && closing !== undefined) closePayment(database, closing);
-    return isGone;
-  };
+  const remove = (each: Doomed): boolean => removePayment({ core, database }, life, each);
   const payments =
     doomed.length === 0 ? 0 : await core.writeLater(() => doomed.filter(remove).length);
   return { payments, next: behind(from, rows) ?? SUBMISSIONS };
+}
+
+/** Within a transaction; false where it has changed. */
+function removePayment(
+  { core, database }: Pick<Ground, "core" | "database">,
+  life: string,
+  { key, version, fate }: Doomed,
+): boolean {
+  const closing = readClosing(database, key);
+  const isGone = core.remove(key, life, version, fate === "buried");
+  if (isGone && closing !== undefined) closePayment(database, closing);
+  return isGone;
 }
 
 function doomedIn(
@@ -85,21 +109,25 @@ function doomedIn(
 ): Doomed {
   // The column holds nothing but keys.
   const key = String(columns.key) as PaymentKey;
-  const { version, submissionState, request } = columns;
+  const version = Number(columns.version);
   try {
-    const candidate = {
-      state: stateOf(columns.state),
-      isForOthers: columns.isForOthers === 1,
-      refundState: typeof columns.refundState === "string" ? columns.refundState : null,
-      updatedMs: Number(columns.updatedMs),
-      submissionState: submissionState === null ? null : submissionStateOf(submissionState),
-      request: () => requestIn(String(request)),
-    };
-    return { key, version: Number(version), fate: fateOf(candidate, beforeMs, nowMs) };
+    return { key, version, fate: fateOf(candidateIn(columns), beforeMs, nowMs) };
   } catch (error) {
     onUnreadable(key, messageOf(error));
-    return { key, version: Number(version), fate: "kept" };
+    return { key, version, fate: "kept" };
   }
+}
+
+function candidateIn(columns: Columns): Candidate {
+  const { submissionState, request } = columns;
+  return {
+    state: stateOf(columns.state),
+    isForOthers: columns.isForOthers === 1,
+    refundState: typeof columns.refundState === "string" ? columns.refundState : null,
+    updatedMs: Number(columns.updatedMs),
+    submissionState: submissionState === null ? null : submissionStateOf(submissionState),
+    request: () => requestIn(String(request)),
+  };
 }
 
 async function sweepSubmissions(
@@ -140,8 +168,8 @@ function readUnused(
   }
 }
 
-/** With the names of its transactions. */
-function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): void {
+/** With the names of its transactions; false where it carries a payment, has left one behind, or is not final. */
+function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): boolean {
   const { id, variants } = submission;
   const removed = database.run(
     `DELETE FROM submissions WHERE id = :id AND state = 'CLOSED'
@@ -155,6 +183,60 @@ function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): 
       [transaction, id],
     );
   }
+  return removed > 0;
+}
+
+/** His own, and what was sent to him in return for one of those. */
+const OF_PAYER = `
+  SELECT ${CANDIDATE}, p.look_again_ms IS NOT NULL AS "isDoubted", p.submission AS "submission"
+  FROM payments AS p LEFT JOIN submissions AS s ON s.id = p.submission
+  WHERE p.rowid IN (
+      SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = :payer
+      ORDER BY created_ms DESC LIMIT :limit)
+    OR p.payment_key IN (
+      SELECT refund ->> '$.transfer.key' FROM payments INDEXED BY payments_by_payer
+      WHERE lower(payer) = :payer AND refund IS NOT NULL LIMIT :limit)
+  ORDER BY p.created_ms DESC, p.rowid DESC`;
+
+/** One step of {@link Forgetting.forget}, within a transaction. */
+export function forgetPayer(
+  { core, database }: Pick<Ground, "core" | "database">,
+  life: string,
+  step: ForgetStep,
+): Forgotten {
+  core.storeNow();
+  const payer = step.payer.toLowerCase();
+  const rows = database.all(OF_PAYER, { payer, limit: lookedAt(step) });
+  const known = rows.map((columns) => ({
+    ...candidateIn(columns),
+    key: String(columns.key) as PaymentKey,
+    version: Number(columns.version),
+    isDoubted: columns.isDoubted === 1,
+    submission: columns.submission,
+  }));
+  const judged = judgeForgetting(known, core.time.now());
+  if (judged.unfinished.length > 0 || step.isTried) {
+    const elsewhere = "SELECT count(*) AS n FROM used_elsewhere WHERE lower(payer) = ?";
+    const usedElsewhere = Number(database.get(elsewhere, [payer])?.n);
+    return forgottenIn(step, rows.length, judged, { submissions: 0, usedElsewhere });
+  }
+  const submissions = new Set<unknown>();
+  for (const { payment, fate } of judged.going) {
+    if (!removePayment({ core, database }, life, { ...payment, fate })) continue;
+    if (payment.submission !== null) submissions.add(payment.submission);
+  }
+  const gone = [...submissions].filter((id) => {
+    const columns = database.get(
+      `SELECT id, network, state, variants, signed_ms AS "signedMs", cost FROM submissions WHERE id = ?`,
+      [String(id)],
+    );
+    return columns !== undefined && removeSubmission(database, readSubmissionRow(columns));
+  });
+  const usedElsewhere = database.run("DELETE FROM used_elsewhere WHERE lower(payer) = ?", [payer]);
+  // One that counts yet stays until it does not: it would be good for a second use.
+  const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
+  database.run(isOver, [payer, core.time.now()]);
+  return forgottenIn(step, rows.length, judged, { submissions: gone.length, usedElsewhere });
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */

@@ -54,7 +54,8 @@ import { migrate } from "./sqlite-schema.ts";
 import { signInKey } from "./sqlite-sign-ins.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
-import { sweepOnce } from "./sqlite-sweep.ts";
+import { forgetPayer, sweepOnce } from "./sqlite-sweep.ts";
+import type { Forgotten, ForgetStep } from "../forgetting.ts";
 import { firstSubmission, requireSignedFor, submittedOf } from "../submission-row.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedSettlement } from "../tombstone.ts";
@@ -157,7 +158,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     this.certificates = new SqliteCertificates(database, core, time);
     this.outbox = core.outbox;
     this.#submissions = new SqliteSubmissions(database, core, life);
-    this.#resolutions = new SqliteResolutions(database, core);
+    this.#resolutions = new SqliteResolutions(database, core, life);
   }
 
   worker(name: string): WorkerLife {
@@ -292,6 +293,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async sweep(step: SweepStep): Promise<Swept> {
     const ground = { core: this.#core, database: this.#database, books: this.books };
     return sweepOnce(ground, this.#options.life, step);
+  }
+
+  async forget(step: ForgetStep): Promise<Forgotten> {
+    const ground = { core: this.#core, database: this.#database };
+    return this.#core.write(() => forgetPayer(ground, this.#options.life, step));
   }
 
   async ping(): Promise<void> {

@@ -97,8 +97,10 @@ function firstOf(
   { facilitator }: Choosing,
 ): Result<Payment, Refusal> {
   let first: Result<never, Refusal> | undefined;
-  for (const paymentRequirements of candidates) {
-    const request = { paymentPayload: payment, paymentRequirements };
+  for (const offer of candidates) {
+    // Neither a facilitator nor the ledger has to know what a buyer has written into a query.
+    const [resource = ""] = offer.resource.split("?", 1);
+    const request = { paymentPayload: payment, paymentRequirements: { ...offer, resource } };
     const read = facilitator.read(request);
     const refusal = read.ok ? facilitator.precheck(read.value) : read.error;
     if (refusal === undefined) return read;

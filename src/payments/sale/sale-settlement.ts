@@ -14,6 +14,7 @@ import {
 import {
   LedgerConflict,
   type ClaimTerms,
+  type StoredTerms,
   type FailedPayment,
   type PayerProof,
   type Redemptions,
@@ -69,7 +70,7 @@ interface Course {
   /** What a verification a moment ago has found. */
   readonly verified?: Verified;
   /** Those of the payment's first use. */
-  readonly terms: ClaimTerms;
+  readonly terms: StoredTerms;
   /** A remote facilitator that may know the payment from an earlier request; null when none was asked. */
   readonly askedBefore: string | null;
   /** Bytes of ours carry it. */
@@ -162,7 +163,7 @@ export class Settlement {
   }
 
   /** The ledger did not know it, or the claim had not been granted. */
-  async #noteUsedElsewhere(key: PaymentKey, terms: ClaimTerms): Promise<void> {
+  async #noteUsedElsewhere(key: PaymentKey, terms: StoredTerms): Promise<void> {
     try {
       await this.#options.redemptions.noteUsedElsewhere(key, terms);
     } catch (cause) {
@@ -283,8 +284,9 @@ export class Settlement {
     const kept = await this.#release(key, terms);
     if (kept === undefined) return refusedSettlement(response);
     if (kept.unbegun !== undefined) return kept;
-    // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain.
-    const claim = await redemptions.step(key, { kind: "claim", terms });
+    // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain, whatever target.
+    const asked = { ...terms, target: "" };
+    const claim = await redemptions.step(key, { kind: "claim", terms: asked });
     return claim.kind === "failed" ? explain(claim, terms.request) : UNRESOLVED;
   }
 
@@ -307,7 +309,7 @@ export class Settlement {
   /** Undefined when the claim is gone; else it is not ours to drop and the chain has to decide, or the ledger failed. */
   async #release(
     key: PaymentKey,
-    { request, idempotencyKey }: ClaimTerms,
+    { request, idempotencyKey }: StoredTerms,
   ): Promise<(typeof UNRESOLVED & Unbegun) | undefined> {
     try {
       await this.#options.redemptions.step(key, { kind: "released" });

@@ -8,6 +8,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "../../unit/ledger/example-payment.ts";
 import { bring, SALE, termsOf, word } from "../../unit/ledger/ledger-driver.ts";
+import { columnsOfThePaper } from "../../unit/ledger/stored-of-whom.ts";
 import { Replicas, sql, until } from "./stage.ts";
 
 const payment = examplePayment(1);
@@ -50,6 +51,14 @@ describe("the tables", () => {
     const versions = MIGRATIONS.map((_, index) => ({ version: index + 1 }));
     const asked = "SELECT version FROM coinslot.migrations ORDER BY version";
     expect(await sql(url, asked)).toEqual(versions);
+    const columns = await sql(
+      url,
+      `SELECT table_name || '.' || column_name AS "column" FROM information_schema.columns
+       WHERE table_schema = 'coinslot'`,
+    );
+    // What is stored of whom is told of each.
+    const told = columnsOfThePaper("PostgreSQL");
+    expect(columns.map(({ column }) => String(column)).toSorted()).toEqual(told);
   });
 
   it("survive being opened again, with what they hold", async () => {

@@ -140,6 +140,18 @@ export const RUNS: readonly Run[] = [
     words: '"--resolve"',
   },
   {
+    like: /^coinslot payments FILE --forget PAYER(?: --dry-run)?$/,
+    how: "test",
+    test: "test/integration/cli/payments.test.ts",
+    words: '"--forget", PAYER',
+  },
+  {
+    like: /^coinslot try http:\/\/localhost:3000\/$/,
+    how: "test",
+    test: "test/integration/cli/try.test.ts",
+    words: '"try", url',
+  },
+  {
     like: /^coinslot reload(?: --allow-free| --dry-run)?(?: FILE| \$CONFIG)?$/,
     how: "test",
     test: "test/integration/reload.test.ts",

@@ -1,4 +1,5 @@
 /** What operators are told. */
+import { digestedTarget } from "../../../src/ledger/stored-target.ts";
 import { describe, expect, it } from "vitest";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -54,7 +55,7 @@ export function describeBooks(open: OpenLedger): void {
         payer: PAYER,
         payTo,
         binding: BINDING,
-        target: TARGET,
+        target: digestedTarget(TARGET),
         facilitator: null,
         transaction: SETTLEMENT.transaction,
         heldTransaction: null,

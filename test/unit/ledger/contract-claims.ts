@@ -19,6 +19,7 @@ import {
   SETTLEMENT,
   SALE,
   sign,
+  storedTermsOf,
   termsOf,
   word,
 } from "./ledger-driver.ts";
@@ -78,7 +79,7 @@ export function describeClaims(open: OpenLedger): void {
     const later = termsOf(payment, { idempotencyKey: "a later key", target: OTHER_TARGET });
     expect(await ledger.step(key, { kind: "claim", terms: later })).toEqual({
       kind: "unresolved",
-      terms: termsOf(payment),
+      terms: storedTermsOf(payment),
       facilitator: FACILITATOR,
       handedOverAt: null,
     });
@@ -86,7 +87,7 @@ export function describeClaims(open: OpenLedger): void {
     await bring(ledger, signed, "signed");
     expect(await ledger.step(signed.key, { kind: "claim", terms: termsOf(signed) })).toEqual({
       kind: "unresolved",
-      terms: termsOf(signed),
+      terms: storedTermsOf(signed),
       facilitator: null,
       isSigned: true,
       handedOverAt: null,

@@ -13,6 +13,7 @@ import {
   OTHER_BINDING,
   SETTLEMENT,
   sign,
+  storedTermsOf,
   termsOf,
   word,
 } from "./ledger-driver.ts";
@@ -72,7 +73,7 @@ export function describeDoubts(open: OpenLedger): void {
     await doubt(ledger);
     expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
       kind: "unresolved",
-      terms: termsOf(payment),
+      terms: storedTermsOf(payment),
       facilitator: FACILITATOR,
       handedOverAt: HEAD,
       failure: FAILURE,

@@ -34,17 +34,17 @@ import type { StartState } from "./ledger-transitions.ts";
 
 const DAY_MS = 86_400_000;
 /** After the example payments' `validBefore`, by more than any network takes to be final. */
-const LATER_MS = 1_740_672_154_000 + 30 * DAY_MS;
+export const LATER_MS = 1_740_672_154_000 + 30 * DAY_MS;
 
 /** Closes the submissions that carry a payment. */
-async function close(ledger: Ledger): Promise<void> {
+export async function close(ledger: Ledger): Promise<void> {
   for (const { id } of await ledger.unfinished(NETWORK, ACCOUNT)) {
     await ledger.concluded(id, "CLOSED");
   }
 }
 
 /** One payer's payment that was used elsewhere, or somebody else's, a moment after the one before it. */
-async function note(
+export async function note(
   { ledger, time }: Place,
   number: number,
   { payer = PAYER, binding = "GET /a" } = {},

@@ -1,4 +1,5 @@
 /** Drives a ledger into states, and tells which state it is in. */
+import { expect } from "vitest";
 import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
@@ -9,6 +10,7 @@ import {
   type Redemptions,
   type StoredResponse,
   type StoredSubmission,
+  type StoredTerms,
   type StoredTransaction,
   type TransitionOf,
 } from "../../../src/ledger/ledger.ts";
@@ -54,6 +56,13 @@ export function termsOf(
 ): ClaimTerms {
   const first = { idempotencyKey: CALLER, request, claimant: CLAIMANT };
   return { ...SALE, ...first, ...changes };
+}
+
+/** What the ledger tells of them. */
+export function storedTermsOf(payment: { readonly request: FacilitatorRequest }): StoredTerms {
+  const { target, ...stored } = termsOf(payment);
+  expect(target).toBe(TARGET);
+  return stored;
 }
 
 /** What somebody sends who knows a payment's payer and nonce, but not its signature. */

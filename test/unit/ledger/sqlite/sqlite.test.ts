@@ -11,8 +11,9 @@ import {
   type SqliteLedgerOptions,
 } from "../../../../src/ledger/sqlite/sqlite.ts";
 import { systemTime } from "../../../../src/time/time.ts";
-import { examplePayment } from "../example-payment.ts";
+import { examplePayment, PAYER } from "../example-payment.ts";
 import { ACCOUNT, bring, SETTLEMENT, sign, signWith, termsOf, word } from "../ledger-driver.ts";
+import { columnsOfThePaper } from "../stored-of-whom.ts";
 
 describe("the SQLite file", () => {
   let folder: string;
@@ -30,10 +31,62 @@ describe("the SQLite file", () => {
   const open = (life = "first", options: Partial<SqliteLedgerOptions> = {}): Promise<Ledger> =>
     openSqliteLedger({ path, time: systemTime, life, ...options });
 
+  const columnsOf = async (of: string): Promise<Record<string, unknown>> => {
+    const database = new DatabaseSync(of, { readOnly: true });
+    const row = database.prepare("SELECT target, served_target FROM payments").get();
+    database.close();
+    return { ...row };
+  };
+
   it("is made together with the folders above it", async () => {
     path = join(folder, "a", "b", "ledger.db");
     await (await open()).close();
     expect((await stat(path)).isFile()).toBe(true);
+  });
+
+  it("has no column of which the paper does not say what is stored of whom", async () => {
+    await (await open()).close();
+    const database = new DatabaseSync(path, { readOnly: true });
+    const rows = database
+      .prepare(
+        `SELECT m.name AS "table", c.name AS "column" FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
+         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`,
+      )
+      .all();
+    database.close();
+    const columns = rows.map(({ table, column }) => `${String(table)}.${String(column)}`);
+    expect(columns.toSorted()).toEqual(columnsOfThePaper("SQLite"));
+  });
+
+  it("keeps of a query a digest, and knows those that were stored whole", async () => {
+    const ledger = await open();
+    const target = "/premium-data?who=me";
+    const terms = termsOf(payment, { target });
+    await ledger.step(key, { kind: "claim", terms });
+    await sign(ledger, [payment]);
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "undelivered", broken: { sent: true, served: target } });
+    await ledger.close();
+    const [database, first] = [new DatabaseSync(path), await columnsOf(path)];
+    expect(first).toEqual({
+      target: expect.stringMatching(/^\/premium-data\?~[\w-]{22}$/),
+      served_target: first.target,
+    });
+    for (const stored of [undefined, target]) {
+      if (stored !== undefined) {
+        database.prepare("UPDATE payments SET target = ?, served_target = ?").run(stored, stored);
+      }
+      const next = await open("next");
+      const other = termsOf(payment, { target: "/premium-data?who=you" });
+      expect(await word(next.step(key, { kind: "claim", terms: other }))).toBe("spent");
+      const { owed } = await next.recall(examplePayment(2).request.paymentPayload, terms);
+      expect(owed.map((each) => each.key)).toEqual([key]);
+      expect(await next.bought(PAYER, terms)).toHaveLength(1);
+      expect(await next.bought(PAYER, other)).toEqual([]);
+      await next.close();
+    }
+    database.close();
   });
 
   it("can be kept in memory, gone when it is closed", async () => {
