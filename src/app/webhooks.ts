@@ -12,7 +12,7 @@ import { Webhooks } from "../webhooks/webhooks.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
 import type { KnownNetworks } from "./known-networks.ts";
 
-export type { Message, MessageFilter } from "../ledger/outbox.ts";
+export type { OutboxMessage, MessageFilter } from "../ledger/outbox.ts";
 
 /** Pause between two looks at which networks are open, milliseconds. */
 const LOOK_MS = 1_000;

@@ -1,12 +1,17 @@
 /** `coinslot webhooks FILE`: what receivers are still to be told, told again, and whether they can be told anything. */
-import { openMessages, tryReceiver, type Message, type MessageFilter } from "../app/webhooks.ts";
+import {
+  openMessages,
+  tryReceiver,
+  type OutboxMessage,
+  type MessageFilter,
+} from "../app/webhooks.ts";
 import { printable, type Config } from "../config/config.ts";
 import type { EventType } from "../x402/event-type.ts";
 import { messageOf } from "../x402/result.ts";
 import { loadOrExplain } from "./load.ts";
 import { toColumns, toJson } from "./payments/payment-text.ts";
 
-export interface WebhooksOptions {
+export interface WebhooksWish {
   readonly replay?: boolean;
   readonly test?: boolean;
   readonly id?: string;
@@ -21,7 +26,7 @@ export interface WebhooksOptions {
 }
 
 /** Resolves with the exit code. */
-export async function webhooks(file: string, options: WebhooksOptions): Promise<number> {
+export async function webhooks(file: string, options: WebhooksWish): Promise<number> {
   const { receiver, json } = options;
   const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
@@ -49,7 +54,7 @@ function chosenOf({ webhooks, file }: Config, name: string | undefined): Config[
   throw new Error(`${file} has ${who} under webhooks`);
 }
 
-function filterOf(options: WebhooksOptions): MessageFilter {
+function filterOf(options: WebhooksWish): MessageFilter {
   const { id, receiver: recipient, event: type, since: sinceMs, failed, all, replay } = options;
   const open = all === true || replay === true ? undefined : (["WAITING", "FAILED"] as const);
   const states = failed === true ? (["FAILED"] as const) : open;
@@ -64,7 +69,7 @@ function filterOf(options: WebhooksOptions): MessageFilter {
 
 async function test(
   receivers: Config["webhooks"],
-  { json }: Pick<WebhooksOptions, "json">,
+  { json }: Pick<WebhooksWish, "json">,
 ): Promise<number> {
   const tried = await Promise.all(
     receivers.map(async (each) => {
@@ -81,14 +86,14 @@ async function test(
   return tried.every(({ delivered }) => delivered) ? 0 : 1;
 }
 
-function tellReplayed(count: number, { json }: Pick<WebhooksOptions, "json">): void {
+function tellReplayed(count: number, { json }: Pick<WebhooksWish, "json">): void {
   const said = `${count} ${count === 1 ? "message is" : "messages are"} sent again\n`;
   process.stdout.write(json === true ? toJson({ replayed: count }) : said);
 }
 
 const HEAD = ["STATE", "AT", "RECEIVER", "EVENT", "SUBJECT", "ATTEMPTS", "NEXT", "ID", "ERROR"];
 
-function tell(messages: readonly Message[], { json }: Pick<WebhooksOptions, "json">): void {
+function tell(messages: readonly OutboxMessage[], { json }: Pick<WebhooksWish, "json">): void {
   if (json === true) {
     process.stdout.write(toJson({ messages: messages.map(viewOf) }));
     return;
@@ -114,7 +119,7 @@ function tell(messages: readonly Message[], { json }: Pick<WebhooksOptions, "jso
   process.stdout.write(toColumns([HEAD, ...shown], false));
 }
 
-function viewOf(message: Message) {
+function viewOf(message: OutboxMessage) {
   const { id, recipient, type, subject, data, atMs, state, attempts, dueMs, error } = message;
   return {
     id,

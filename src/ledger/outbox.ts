@@ -40,7 +40,7 @@ export interface Recipient {
 }
 
 /** One message for one recipient. */
-export interface Message {
+export interface OutboxMessage {
   /** Grows with each that is written. */
   readonly place: number;
   /** The same for everybody who is told of it, and each time. */
@@ -92,7 +92,7 @@ export interface MessageCount {
 /** What operators do with messages. */
 export interface Messages {
   /** Those that are not delivered first, then the newest. */
-  list(filter: MessageFilter, limit: number): Promise<readonly Message[]>;
+  list(filter: MessageFilter, limit: number): Promise<readonly OutboxMessage[]>;
   /** Gives them again from now on, those that were delivered too; resolves with how many. */
   replay(filter: MessageFilter): Promise<number>;
 }
@@ -109,7 +109,7 @@ export interface Outbox extends Messages {
    * Messages of one recipient that are due, the longest due first; of each subject the first that is not over. They are
    * the taker's for {@link TAKEN_FOR_MS}. `taker`: another one each time.
    */
-  take(recipient: string, taker: string, limit: number): Promise<readonly Message[]>;
+  take(recipient: string, taker: string, limit: number): Promise<readonly OutboxMessage[]>;
   /** Of those that are still the taker's. */
   given(taker: string, given: readonly Given[]): Promise<void>;
   /** Of each for whom any waits or has failed. */
@@ -137,8 +137,8 @@ export function draftsOf(
   return wanting.map(({ name }) => ({ ...shared, recipient: name }));
 }
 
-/** Reads a row as a database driver returns it, whose columns bear the names of {@link Message}. */
-export function readMessage(columns: Readonly<Record<string, unknown>>): Message {
+/** Reads a row as a database driver returns it, whose columns bear the names of {@link OutboxMessage}. */
+export function readMessage(columns: Readonly<Record<string, unknown>>): OutboxMessage {
   const state = MESSAGE_STATES.find((known) => known === columns.state);
   if (state === undefined) throw new LedgerUnavailable("a stored message has no readable state");
   return {

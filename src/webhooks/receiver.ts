@@ -2,7 +2,7 @@
 import { Webhook } from "standardwebhooks";
 import { H1Pool } from "../http1/pool.ts";
 import { ask } from "../http1/small-request.ts";
-import type { Message } from "../ledger/outbox.ts";
+import type { OutboxMessage } from "../ledger/outbox.ts";
 import type { Time } from "../time/time.ts";
 import type { EventType } from "../x402/event-type.ts";
 import { printable } from "../x402/printable.ts";
@@ -37,7 +37,7 @@ const MAX_DETAIL = 200;
 const GONE = 410;
 
 /** What a message is beside its payload. */
-export type Posted = Pick<Message, "id" | "type" | "atMs" | "data">;
+export type Posted = Pick<OutboxMessage, "id" | "type" | "atMs" | "data">;
 
 export class Receiver {
   readonly settings: ReceiverSettings;

@@ -4,7 +4,7 @@
  * processes may do so on one ledger.
  */
 import { randomUUID } from "node:crypto";
-import type { Given, Message, Outbox } from "../ledger/outbox.ts";
+import type { Given, OutboxMessage, Outbox } from "../ledger/outbox.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { Receiver, SENT_AT_ONCE, type Answered, type ReceiverSettings } from "./receiver.ts";
@@ -111,14 +111,14 @@ export class Webhooks {
     }
   }
 
-  #post(receiver: Receiver, message: Message, signal: AbortSignal): Promise<Answered> {
+  #post(receiver: Receiver, message: OutboxMessage, signal: AbortSignal): Promise<Answered> {
     const { present = (data) => data } = this.#options;
     return receiver.post({ ...message, data: present(message.data) }, signal);
   }
 
   #judge(
     { settings: { name } }: Receiver,
-    { place, id, type, subject, attempts, sinceMs, dueMs }: Message,
+    { place, id, type, subject, attempts, sinceMs, dueMs }: OutboxMessage,
     answer: Answered | undefined,
     signal: AbortSignal,
   ): Given {

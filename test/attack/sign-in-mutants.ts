@@ -109,8 +109,8 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "gives what was bought for ever", {
     file: JUDGEMENT,
-    find: "return (\n    isHadAgain(row, nowMs) && (row",
-    put: "return (\n    nowMs > 0 && (row",
+    find: "return (\n    isHadAgain(row, nowMs) &&",
+    put: "return (\n    nowMs > 0 &&",
   }),
   caughtBy(CONTRACT, "gives what was bought for another request", {
     file: JUDGEMENT,

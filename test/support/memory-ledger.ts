@@ -31,7 +31,7 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { gasBudget, moreGas, type Budgets } from "../../src/ledger/budgets.ts";
 import type { KeptCertificates } from "../../src/ledger/certificates.ts";
-import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
+import type { Pauses } from "../../src/ledger/pauses.ts";
 import { eventOf } from "../../src/ledger/outbox-event.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
@@ -50,6 +50,7 @@ import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payme
 import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
 import { MemoryOutbox } from "./memory-outbox.ts";
+import { certificatesIn, pausesIn } from "./memory-parts.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import {
   accountOf,
@@ -459,45 +460,6 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const held = this.#store.leases.get(accountOf(network, address));
     return held?.holder === this.#life && held.epoch === epoch;
   }
-}
-
-function pausesIn({ pauses }: MemoryStore, time: Pick<Time, "now">): Pauses {
-  const list = async (): Promise<readonly Pause[]> =>
-    [...pauses.values()]
-      .filter(({ untilMs }) => untilMs === null || untilMs > time.now())
-      .toSorted((one, other) => one.sinceMs - other.sinceMs);
-  return {
-    list,
-    pause: async (pause) => void pauses.set(pause.scope, pause),
-    resume: async (scope) => {
-      const ended = (await list()).filter((each) => scope === undefined || each.scope === scope);
-      for (const each of ended) pauses.delete(each.scope);
-      return ended.length;
-    },
-  };
-}
-
-function certificatesIn({ certificates }: MemoryStore, time: Pick<Time, "now">): KeptCertificates {
-  const { texts, lease } = certificates;
-  return {
-    revision: async () => String(certificates.revision),
-    list: async () =>
-      [...texts]
-        .map(([name, text]) => ({ name, text }))
-        .toSorted((one, other) => (one.name < other.name ? -1 : 1)),
-    put: async ({ name, text }) => {
-      texts.set(name, text);
-      certificates.revision += 1;
-    },
-    remove: async (name) => {
-      if (texts.delete(name)) certificates.revision += 1;
-    },
-    lease: async (holder, untilMs) => {
-      if (lease.holder !== holder && lease.untilMs > time.now()) return false;
-      Object.assign(lease, { holder, untilMs });
-      return true;
-    },
-  };
 }
 
 function requireSignedFor(variant: StoredTransaction, address: string, nonce: number): void {

@@ -5,7 +5,7 @@ import {
   MAX_MESSAGES,
   TAKEN_FOR_MS,
   type Given,
-  type Message,
+  type OutboxMessage,
   type MessageCount,
   type MessageFilter,
   type Outbox,
@@ -14,7 +14,7 @@ import {
 } from "../../src/ledger/outbox.ts";
 import type { Time } from "../../src/time/time.ts";
 
-interface Kept extends Message {
+interface Kept extends OutboxMessage {
   readonly taker: string | null;
 }
 
@@ -62,7 +62,7 @@ export class MemoryOutbox implements Outbox {
     return true;
   }
 
-  async take(recipient: string, taker: string, limit: number): Promise<readonly Message[]> {
+  async take(recipient: string, taker: string, limit: number): Promise<readonly OutboxMessage[]> {
     const nowMs = this.#time.now();
     const waiting = [...this.#messages.byPlace.values()].filter((each) => {
       return each.state === "WAITING" && each.recipient === recipient;
@@ -103,8 +103,8 @@ export class MemoryOutbox implements Outbox {
     });
   }
 
-  async list(filter: MessageFilter, limit: number): Promise<readonly Message[]> {
-    const isOver = ({ state }: Message): number => Number(state === "DELIVERED");
+  async list(filter: MessageFilter, limit: number): Promise<readonly OutboxMessage[]> {
+    const isOver = ({ state }: OutboxMessage): number => Number(state === "DELIVERED");
     return this.#chosen(filter)
       .toSorted((one, other) => isOver(one) - isOver(other) || other.place - one.place)
       .slice(0, limit);
@@ -121,7 +121,7 @@ export class MemoryOutbox implements Outbox {
   async tidy(): Promise<number> {
     const { byPlace } = this.#messages;
     const beforeMs = this.#time.now() - KEPT_FOR_MS;
-    const isWaiting = ({ state }: Message): number => Number(state === "WAITING");
+    const isWaiting = ({ state }: OutboxMessage): number => Number(state === "WAITING");
     const kept = [...byPlace.values()].toSorted((one, other) => {
       return isWaiting(one) - isWaiting(other) || one.place - other.place;
     });

@@ -72,6 +72,10 @@ export function forgetInMemory(store: MemoryStore, nowMs: number, step: ForgetSt
   for (const { payment, fate } of judged.going) removePayment(store, { ...payment, fate });
   const submissions = sweepSubmissions(store, ({ id }) => carried.has(id));
   for (const [key] of elsewhere) store.usedElsewhere.delete(key);
+  for (const [place, { data }] of store.messages.byPlace) {
+    const { payer } = Object(JSON.parse(data));
+    if (typeof payer === "string" && isHis(payer)) store.messages.byPlace.delete(place);
+  }
   return forgottenIn(step, known.length, judged, { ...counted, submissions });
 }
 

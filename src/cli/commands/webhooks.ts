@@ -2,7 +2,7 @@
 import { Option, type Command } from "commander";
 import { EVENT_TYPES } from "../../x402/event-type.ts";
 import { readLimit, readSince } from "../arguments.ts";
-import type { WebhooksOptions } from "../webhooks.ts";
+import type { WebhooksWish } from "../webhooks.ts";
 
 const HELP = `
 Without --replay and --test: what waits or was given up is listed, with what became of the last attempt; --all lists
@@ -30,7 +30,7 @@ export function addWebhooks(program: Command, done: (code: number) => void): voi
     .option("--limit <number>", "list at most so many", readLimit, 100)
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
-    .action(async (file: string, options: WebhooksOptions, command: Command) => {
+    .action(async (file: string, options: WebhooksWish, command: Command) => {
       const { id, since, event, receiver, failed } = options;
       const isChosen = [id, since, event, receiver, failed].some((each) => each !== undefined);
       if (options.replay === true && !isChosen) {

@@ -9,7 +9,7 @@ import {
   TAKEN_FOR_MS,
   TIDIED_AT_ONCE,
   type Given,
-  type Message,
+  type OutboxMessage,
   type MessageCount,
   type MessageDraft,
   type MessageFilter,
@@ -137,7 +137,7 @@ export class PostgresOutbox implements Outbox {
     return (await this.#database.query(statement, values)).length > 0;
   }
 
-  async take(recipient: string, taker: string, limit: number): Promise<readonly Message[]> {
+  async take(recipient: string, taker: string, limit: number): Promise<readonly OutboxMessage[]> {
     const nowMs = this.#time.now();
     const asked = [recipient, taker, nowMs, nowMs + TAKEN_FOR_MS, limit];
     return (await this.#database.query(TAKE, asked)).map(readMessage);
@@ -151,7 +151,7 @@ export class PostgresOutbox implements Outbox {
     return (await this.#database.query(COUNTS, [])).map(readCount);
   }
 
-  async list(filter: MessageFilter, limit: number): Promise<readonly Message[]> {
+  async list(filter: MessageFilter, limit: number): Promise<readonly OutboxMessage[]> {
     return (await this.#database.query(LIST, [...chosen(filter), limit])).map(readMessage);
   }
 

@@ -260,6 +260,10 @@ const FORGET_ELSEWHERE: Statement = {
   name: "forget_used_elsewhere_of_payer",
   text: `DELETE FROM coinslot.used_elsewhere WHERE lower(payer) = $1 RETURNING payment_key AS "key"`,
 };
+const FORGET_MESSAGES: Statement = {
+  name: "forget_messages_of_payer",
+  text: `DELETE FROM coinslot.outbox WHERE lower(data::jsonb ->> 'payer') = $1`,
+};
 /** One that counts yet stays until it does not: it would be good for a second use. */
 const FORGET_SIGN_INS: Statement = {
   name: "forget_sign_ins_of_payer",
@@ -299,6 +303,7 @@ export function forgetPayer(
     const closed = removed.filter(({ state }) => state !== null);
     for (const columns of closed) await closeSubmission(session, columns);
     const usedElsewhere = (await session.query(FORGET_ELSEWHERE, [payer])).length;
+    await session.query(FORGET_MESSAGES, [payer]);
     await session.query(FORGET_SIGN_INS, [payer, nowMs]);
     const done = { ...judged, going: judged.going.filter(({ payment }) => gone.has(payment.key)) };
     return forgottenIn(step, rows.length, done, { submissions: closed.length, usedElsewhere });

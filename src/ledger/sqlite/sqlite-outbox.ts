@@ -10,7 +10,7 @@ import {
   TAKEN_FOR_MS,
   TIDIED_AT_ONCE,
   type Given,
-  type Message,
+  type OutboxMessage,
   type MessageCount,
   type MessageFilter,
   type Messages,
@@ -92,7 +92,7 @@ export class SqliteOutbox implements Outbox {
     });
   }
 
-  take(recipient: string, taker: string, limit: number): Promise<readonly Message[]> {
+  take(recipient: string, taker: string, limit: number): Promise<readonly OutboxMessage[]> {
     const nowMs = this.#time.now();
     const asked = { recipient, nowMs, limit };
     // Most looks find nothing, and write nothing.
@@ -129,7 +129,7 @@ export class SqliteOutbox implements Outbox {
     return rows.map(readCount);
   }
 
-  async list(filter: MessageFilter, limit: number): Promise<readonly Message[]> {
+  async list(filter: MessageFilter, limit: number): Promise<readonly OutboxMessage[]> {
     const { where, values } = conditionsOf(filter);
     const rows = this.#database.all(
       `SELECT ${COLUMNS} FROM outbox WHERE ${where}

@@ -57,7 +57,9 @@ export function describeForgetting(open: OpenLedger): void {
     };
 
     it("whose payments are over: keys and sums stay, and nothing that names him", async () => {
+      place().ledger.outbox.address([{ name: "shop", events: ["payment.sold"] }]);
       const ledger = await old("kept");
+      expect(await ledger.outbox.list({}, 9)).toMatchObject([{ subject: key }]);
       await note(place(), 2);
       await note(place(), 3, { payer: OTHER });
       place().time.nowMs += 2 * DAY_MS;
@@ -68,6 +70,7 @@ export function describeForgetting(open: OpenLedger): void {
       expect(await forget(place())).toEqual({ ...going, submissions: 1, named: [] });
       expect(await ledger.books.show(key)).toBeUndefined();
       expect(await ledger.answer(key)).toBeUndefined();
+      expect(await ledger.outbox.list({}, 9)).toEqual([]);
       expect(await ledger.recall(request.paymentPayload, SALE)).toMatchObject({ owed: [] });
       expect(await ledger.hasSigned(signWith(0).transaction)).toBe(false);
       expect((await ledger.books.usedElsewhere(9)).map(({ payer }) => payer)).toEqual([OTHER]);

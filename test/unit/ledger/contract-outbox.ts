@@ -1,7 +1,12 @@
 /** What others are told: written with the step that it tells of, taken by one at a time, in order for each payment. */
 import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { KEPT_FOR_MS, TAKEN_FOR_MS, type Given, type Message } from "../../../src/ledger/outbox.ts";
+import {
+  KEPT_FOR_MS,
+  TAKEN_FOR_MS,
+  type Given,
+  type OutboxMessage,
+} from "../../../src/ledger/outbox.ts";
 import { EVENT_TYPES } from "../../../src/x402/event-type.ts";
 import type { LedgerCapabilities, OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -28,7 +33,7 @@ export function describeOutbox(open: OpenLedger, can: LedgerCapabilities): void 
     return ledger;
   };
 
-  const told = async (ledger: Ledger, recipient = "shop"): Promise<readonly Message[]> => {
+  const told = async (ledger: Ledger, recipient = "shop"): Promise<readonly OutboxMessage[]> => {
     // What was done a moment ago may not be stored yet; the books see to that.
     await ledger.books.counts();
     const messages = await ledger.outbox.list({ recipient }, 1_000);
@@ -155,7 +160,7 @@ export function describeOutbox(open: OpenLedger, can: LedgerCapabilities): void 
       await bring(ledger, payment, "settled");
       for (let attempt = 1; attempt <= 3; attempt += 1) {
         await ledger.step(key, { kind: "delivering" });
-        const broken = { ...UNANSWERED, isRefundedLast: true };
+        const broken = { ...UNANSWERED, isRefundedLast: true, isBackends: true };
         await ledger.step(key, { kind: "undelivered", broken });
       }
       const last = (await told(ledger)).at(-1);

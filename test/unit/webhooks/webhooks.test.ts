@@ -1,7 +1,7 @@
 /** What waits is signed, sent, and sent again: in order for each payment, and one receiver holds up no other. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { TAKEN_FOR_MS, type Message } from "../../../src/ledger/outbox.ts";
+import { TAKEN_FOR_MS, type OutboxMessage } from "../../../src/ledger/outbox.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { ATTEMPT_MS, type ReceiverSettings } from "../../../src/webhooks/receiver.ts";
@@ -71,7 +71,7 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   throw new Error("it never came to that");
 }
 
-async function stored(recipient = "shop"): Promise<readonly Message[]> {
+async function stored(recipient = "shop"): Promise<readonly OutboxMessage[]> {
   return (await outbox.list({ recipient }, 1_000)).toSorted((one, other) => {
     return one.place - other.place;
   });

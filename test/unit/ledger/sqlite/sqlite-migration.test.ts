@@ -150,6 +150,7 @@ describe("a ledger of an older version", () => {
       {
         ...examplePayment(0),
         route: null,
+        isTransferBack: false,
         state: "SIGNED",
         settledTransaction: null,
         heldTransaction: null,
@@ -168,7 +169,7 @@ describe("a ledger of an older version", () => {
     await (await open()).close();
   });
 
-  it("of the first version has the path for the target that nobody stored", async () => {
+  it("of the first version is unresolved as it was", async () => {
     const database = versions(1);
     const { key, request } = examplePayment(0);
     const { transaction, raw, account, accountNonce } = signWith(0);
@@ -193,9 +194,10 @@ describe("a ledger of an older version", () => {
       );
     database.close();
     const ledger = await open();
+    const { target: _target, ...storedTerms } = termsOf({ request }, { claimant: "" });
     expect(await ledger.step(key, { kind: "claim", terms: byPayer({ request }) })).toEqual({
       kind: "unresolved",
-      terms: termsOf({ request }, { target: "/premium-data", claimant: "" }),
+      terms: storedTerms,
       facilitator: null,
       isSigned: true,
       handedOverAt: null,

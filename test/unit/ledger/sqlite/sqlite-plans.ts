@@ -15,7 +15,7 @@ const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-
 const SMALL_TABLES = new Set(
   (
     "accounts heartbeat route_terms used_elsewhere used_sign_ins secrets resolutions pauses outbox " +
-    "troubles"
+    "troubles certificates"
   ).split(" "),
 );
 
