@@ -23,13 +23,13 @@ const DECIMALS = 6;
 export async function forecast(
   file: string,
   logs: readonly string[],
-  { json }: { readonly json?: boolean },
+  { json, host }: { readonly json?: boolean; readonly host?: string },
 ): Promise<number> {
   const config = await loadOrExplain(file);
   if (config === undefined) return 1;
   const progress = new ProgressLine();
   try {
-    const found = await forecastOf(config, linesOf(logs, progress));
+    const found = await forecastOf(config, linesOf(logs, progress), host);
     progress.clear();
     if (json === true) process.stdout.write(toJson(jsonOf(found)));
     else tell(found);
@@ -57,12 +57,11 @@ function dollarsOf({ microdollars }: ForecastLine): string | null {
 }
 
 function jsonOf({ routes, agents, ...rest }: Forecast): object {
-  const shown = (line: ForecastLine): object => ({
-    ...line,
-    microdollars: undefined,
-    dollars: dollarsOf(line),
-  });
-  return { ...rest, routes: routes.map(shown), agents: agents.map(shown) };
+  return { ...rest, routes: routes.map(shownOf), agents: agents.map(shownOf) };
+}
+
+function shownOf(line: ForecastLine): object {
+  return { ...line, microdollars: undefined, dollars: dollarsOf(line) };
 }
 
 function tell({ routes, agents, unread, unsold }: Forecast): void {
