@@ -219,7 +219,8 @@ function questionOf(
 function isSame(asked: TimelineHead | null, paid: TimelineHead | null): boolean {
   if (asked === null || paid === null || asked.connection === null) return false;
   const isOne = asked.connection === paid.connection;
-  return isOne && asked.method === paid.method && asked.target === paid.target;
+  const isSameRoute = asked.method === paid.method && asked.route === paid.route;
+  return isOne && isSameRoute && asked.target === paid.target;
 }
 
 /** Something that was to be a payment. */

@@ -3,7 +3,15 @@
  * and paths that cost something and would cost nothing. A trimmed file is as good a file as any other, so both are
  * refused until somebody says that they are meant.
  */
-import { priceOf, type Config, type Problem, type RouteSettings } from "../config/config.ts";
+import {
+  priceOf,
+  routePath,
+  sitesOf,
+  type Config,
+  type Problem,
+  type RouteSettings,
+} from "../config/config.ts";
+import { HostNames, HostTable } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { inTurns, type Steps } from "../time/breath.ts";
 import { about } from "./problem.ts";
@@ -31,7 +39,7 @@ export async function findGivenAway(before: Read, after: Read): Promise<readonly
     const now = config.routes.find(({ key }) => key === route.key);
     const asked = route.methods === null && method !== "GET" ? `, asked by ${method},` : "";
     const message = `${route.key}${asked} would be free: it costs ${priceOf(route) ?? ""} now`;
-    const place = { code: "unpriced-route", path: ["routes", route.key], line: now?.line ?? 0 };
+    const place = { code: "unpriced-route", path: routePath(route), line: now?.line ?? 0 };
     return about(config, { ...place, message, suggestion: MEANT });
   });
   const more = found.length - named.length;
@@ -81,26 +89,51 @@ interface Unpriced {
   readonly method: string;
 }
 
-/** Priced routes whose requests would be free, each once. */
+/** Priced routes whose requests would be free, each once: at whichever site of the new file answers them. */
 function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[]> {
-  const entries = after.routes.map((each) => ({ ...each, value: each.action.kind }));
-  const router = yield* Router.steps(entries, {
-    guarded: (kind) => kind !== "free",
-    unmatchedGuarded: after.unmatched === "deny",
-  });
+  const isFree = new Map<string, (method: string, path: string) => boolean>();
+  const [own, ...others] = sitesOf(after);
+  for (const site of [own, ...others]) isFree.set(site.site, yield* freeSteps(site));
+  const named = new HostTable(others.map(({ site }) => [site, site] as const));
   const found: Unpriced[] = [];
-  for (const route of before.routes) {
-    yield;
-    if (route.action.kind !== "priced") continue;
-    const path = examplePath(route);
-    const method = (route.methods ?? USUAL_METHODS).find((each) => {
-      const match = router.match(each, path);
-      if (match.kind === "unmatched") return after.unmatched === "free";
-      return match.kind === "route" && match.value === "free";
-    });
-    if (method !== undefined) found.push({ route, method });
+  for (const { site, publicUrl, routes } of sitesOf(before)) {
+    const host = new URL(publicUrl ?? "http://localhost").host;
+    const now = named.of(host) ?? (site === "" || isServed(host, own) ? "" : undefined);
+    // Whoever asks the file's own site may do so by any name that is no other's.
+    const asked = [...new Set(site === "" ? ["", now] : [now])];
+    for (const route of routes) {
+      yield;
+      if (route.action.kind !== "priced") continue;
+      const path = examplePath(route);
+      const method = (route.methods ?? USUAL_METHODS).find((each) =>
+        asked.some((name) => name !== undefined && isFree.get(name)?.(each, path)),
+      );
+      if (method !== undefined) found.push({ route, method });
+    }
   }
   return found;
+}
+
+/** Whether the file's own site answers whoever asks by a name; else that is 421. */
+function isServed(host: string, { hosts, publicUrl }: Config): boolean {
+  const told = publicUrl === null ? [] : [new URL(publicUrl).host];
+  return hosts === null || new HostNames([...told, ...hosts]).has(host);
+}
+
+function* freeSteps({
+  routes,
+  unmatched,
+}: Config): Steps<(method: string, path: string) => boolean> {
+  const entries = routes.map((each) => ({ ...each, value: each.action.kind }));
+  const router = yield* Router.steps(entries, {
+    guarded: (kind) => kind !== "free",
+    unmatchedGuarded: unmatched === "deny",
+  });
+  return (method, path) => {
+    const match = router.match(method, path);
+    if (match.kind === "unmatched") return unmatched === "free";
+    return match.kind === "route" && match.value === "free";
+  };
 }
 
 function examplePath({ pattern }: RouteSettings): string {

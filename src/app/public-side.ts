@@ -9,7 +9,7 @@ import { keyPairFault } from "../config/facilitator/key-pair.ts";
 
 import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
-import type { Publisher } from "../gateway/declined.ts";
+import type { SitesPublisher } from "../publishing/site-publications.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { ToldCertificates } from "../certificates/told.ts";
 import { HeldCertificates } from "../gateway/listener/held-certificates.ts";
@@ -20,7 +20,7 @@ import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
 import { Sidecar } from "../gateway/sidecar/sidecar.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
-import type { GatewaySettings } from "../gateway/work.ts";
+import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
@@ -28,7 +28,7 @@ import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
 import { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
-import { createEarlierQuotes, earlierSteps, snapshotSteps } from "./request-snapshot.ts";
+import { createEarlierQuotes, earlierSteps, siteSteps } from "./request-snapshot.ts";
 import { SilentEngine } from "./silent-engine.ts";
 import { placesOfEach } from "./places.ts";
 
@@ -52,7 +52,7 @@ export interface PublicSideOptions {
   readonly payments: PaymentService;
   readonly feePayers: FeePayers;
   readonly networks: NetworkStates;
-  readonly publish: Publisher;
+  readonly publish: SitesPublisher;
   /** Default: nobody is asked who he is. */
   readonly signInKey?: Uint8Array | undefined;
   /** Default: none. */
@@ -103,7 +103,7 @@ export class PublicSide {
     const { settlementWaitMs } = config.limits;
     this.#config = config;
     this.#ticketKeys = options.ticketKeys;
-    this.#earlier = earlier.map((each) =>
+    this.#earlier = earlier.flatMap((each) =>
       createEarlierQuotes(each.config, feePayers, each.replacedMs),
     );
     this.#backends = new Backends({ telemetry, fronts });
@@ -143,12 +143,18 @@ export class PublicSide {
     const settings = await inTurns(this.#settings());
     // What was asked for until this very moment is what may still be paid.
     const nowMs = systemTime.now();
-    const untilMs = replaced.untilMs + nowMs - replaced.replacedMs;
-    this.#earlier = [{ ...replaced, replacedMs: nowMs, untilMs }, ...this.#earlier]
-      .filter((each) => nowMs < each.untilMs)
-      .slice(0, MAX_EARLIER);
-    const snapshot = { ...settings.snapshot, earlier: this.#earlier };
-    const ended = this.#gateway.work.configure({ ...settings, snapshot });
+    const until = replaced.map((each) => {
+      return { ...each, replacedMs: nowMs, untilMs: each.untilMs + nowMs - each.replacedMs };
+    });
+    const all = [...until, ...this.#earlier].filter((each) => nowMs < each.untilMs);
+    const bySite = Map.groupBy(all, ({ site }) => site);
+    this.#earlier = [...bySite.values()].flatMap((some) => some.slice(0, MAX_EARLIER));
+    const knowing = <Settings extends SiteSettings>(settings: Settings): Settings => {
+      const earlier = this.#earlier.filter(({ site }) => site === settings.snapshot.site);
+      return { ...settings, snapshot: { ...settings.snapshot, earlier } };
+    };
+    const hosts = (settings.hosts ?? []).map(([name, site]) => [name, knowing(site)] as const);
+    const ended = this.#gateway.work.configure({ ...knowing(settings), hosts });
     this.#asking = new Map(
       before.map((engine) => [engine, afterBoth(this.#asking.get(engine), ended)]),
     );
@@ -164,7 +170,8 @@ export class PublicSide {
     const { config, fronts, telemetry } = this.#options;
     const ticketKeys = this.#ticketKeys;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    const { publicUrl, hosts, limits } = config;
+    const { publicUrl, limits } = config;
+    const hosts = [...(config.hosts ?? []), ...config.sites.map(({ name }) => name)];
     const { headerBytes, connections } = limits;
     const maxConnections = Math.ceil(connections / fronts);
     const { logger, metrics } = telemetry;
@@ -177,9 +184,7 @@ export class PublicSide {
       const secure = tls === null ? null : tls === "acme" ? held : { ...tls, ...files };
       const place = { host, port: ports[index] ?? port, tls: secure };
       const led = redirect && publicUrl !== null;
-      const elsewhere = led
-        ? new Redirect({ publicUrl, hosts: hosts ?? [], held: this.#held })
-        : undefined;
+      const elsewhere = led ? new Redirect({ publicUrl, hosts, held: this.#held }) : undefined;
       return new Listener(this.#gateway, { ...place, ...shared, redirect: elsewhere });
     });
     this.#sidecar = this.#createSidecar();
@@ -252,10 +257,7 @@ export class PublicSide {
     const known = { feePayers, networks, drafts, blockhashes, signInKey };
     const ground = { metrics, ...known, earlier: this.#earlier };
     return {
-      snapshot: yield* snapshotSteps(config, this.#engines, ground),
-      publish,
-      cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      support: config.support,
+      ...(yield* siteSteps(config, this.#engines, { ...ground, publish })),
       maxInFlight: placesOfEach(config.limits.inFlight, fronts),
       ...clientOptions(config, fronts),
     };

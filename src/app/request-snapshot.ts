@@ -3,11 +3,13 @@ import {
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
+  sitesOf,
   soldNetworks,
   type Config,
   type OfferSettings,
   type PricedAction,
   type RouteSettings,
+  type Site,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { DeclaredInput } from "../gateway/declared-input.ts";
@@ -19,6 +21,7 @@ import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
+import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
 import { UNMATCHED, type Metrics, type RouteMeterSettings } from "../telemetry/metrics.ts";
 import { atOnce, type Steps } from "../time/breath.ts";
@@ -31,6 +34,7 @@ import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
+import type { SitesPublisher } from "../publishing/site-publications.ts";
 
 /** What of a configuration the decisions about requests depend on. */
 type Selling = Pick<
@@ -38,6 +42,7 @@ type Selling = Pick<
   | "routes"
   | "publicUrl"
   | "hosts"
+  | "sites"
   | "listen"
   | "sidecar"
   | "defaultUpstream"
@@ -47,7 +52,8 @@ type Selling = Pick<
   | "paywall"
   | "cors"
   | "protocol"
->;
+> &
+  Partial<Pick<Site<Config>, "site">>;
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
@@ -74,7 +80,7 @@ export function* snapshotSteps(
   engines: ReadonlyMap<string, Engine>,
   { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
 ): Steps<Snapshot> {
-  const { publicUrl: base, protocol } = config;
+  const { publicUrl: base, protocol, site = "" } = config;
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
   const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
@@ -110,9 +116,12 @@ export function* snapshotSteps(
     guarded: ({ kind }: RoutePlan) => kind !== "free",
     unmatchedGuarded: config.unmatched === "deny",
   });
-  const publicUrl = config.publicUrl ?? "";
+  const publicUrl = base ?? "";
   const { defaultUpstream } = config;
+  // Where the file has hosts alone, nothing is anywhere else.
+  const documents = base === null ? [] : documentPaths(config);
   return {
+    site,
     router,
     unmatched:
       config.unmatched === "free" && defaultUpstream !== null
@@ -122,19 +131,37 @@ export function* snapshotSteps(
             engine: engineOf(engines, defaultUpstream),
           }
         : null,
-    authorities: new Set([new URL(publicUrl).host]),
-    hosts: config.sidecar === null ? servedHosts(config) : null,
+    authorities: new Set(base === null ? [] : [new URL(base).host]),
+    hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([
-      ...documentPaths(config),
-      ...(signIns === null ? [] : signInPaths(config)),
-    ]),
+    documents: new Set([...documents, ...(signIns === null ? [] : signInPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
-    earlier,
+    earlier: earlier.filter((each) => each.site === site),
     signIn: signIns && { issuer: signIns, networks: soldNetworks(config.routes) },
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
+}
+
+/** What is sold at the file's own site, and under the name of each other host. */
+export function* siteSteps(
+  config: Selling & Pick<Config, "support">,
+  engines: ReadonlyMap<string, Engine>,
+  { publish, ...ground }: SnapshotGround & { readonly publish: SitesPublisher },
+): Steps<SiteSettings & Pick<GatewaySettings, "hosts">> {
+  const made: SiteSettings[] = [];
+  for (const each of sitesOf(config)) {
+    const { site, cors, support } = each;
+    made.push({
+      snapshot: yield* snapshotSteps(each, engines, ground),
+      publish: (asked) => publish(asked, site),
+      cors: typeof cors === "string" ? cors : new Set(cors),
+      support,
+    });
+  }
+  const [own, ...others] = made;
+  if (own === undefined) throw new Error("a configuration without a site");
+  return { ...own, hosts: others.map((each) => [each.snapshot.site, each] as const) };
 }
 
 /** Of which routes /metrics tells. */
@@ -236,16 +263,31 @@ export function longestQuoteMs(routes: Config["routes"]): number {
 }
 
 /** What of a configuration tells what it has asked for. */
-export type EarlierTerms = Pick<Config, "routes" | "publicUrl" | "unmatched" | "protocol">;
+export type EarlierTerms = Pick<
+  Config,
+  "routes" | "sites" | "publicUrl" | "unmatched" | "protocol"
+>;
 
-/** What a configuration that was replaced has asked for. */
-export function createEarlierQuotes(...made: Parameters<typeof earlierSteps>): EarlierQuotes {
+/** What a configuration that was replaced has asked for at each of its sites. */
+export function createEarlierQuotes(
+  ...made: Parameters<typeof earlierSteps>
+): readonly EarlierQuotes[] {
   return atOnce(earlierSteps(...made));
 }
 
 /** The same, a step for each route. */
 export function* earlierSteps(
-  { routes, publicUrl, unmatched, protocol }: EarlierTerms,
+  config: EarlierTerms,
+  feePayers: FeePayers,
+  replacedMs: number,
+): Steps<readonly EarlierQuotes[]> {
+  const all: EarlierQuotes[] = [];
+  for (const each of sitesOf(config)) all.push(yield* earlierOf(each, feePayers, replacedMs));
+  return all;
+}
+
+function* earlierOf(
+  { site, routes, publicUrl, unmatched, protocol }: Site<EarlierTerms>,
   feePayers: FeePayers,
   replacedMs: number,
 ): Steps<EarlierQuotes> {
@@ -261,7 +303,7 @@ export function* earlierSteps(
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);
-  return { router, publicUrl: publicUrl ?? "", protocol, replacedMs, untilMs };
+  return { site, router, publicUrl: publicUrl ?? "", protocol, replacedMs, untilMs };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -4,20 +4,19 @@
  */
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { inTurns } from "../time/breath.ts";
+import { atOnce, inTurns } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
-import type { Publisher } from "../gateway/declined.ts";
 import type { SaleGuard } from "../payments/sale/sale-guard.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
 import type { Qualities } from "../discovery/quality.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
 import {
-  Publications,
   readTermsChanges,
   type PublicationsGround,
   type TermsChanges,
 } from "../publishing/publishing.ts";
+import { SitePublications, type SitesPublisher } from "../publishing/site-publications.ts";
 import { saleRules } from "./sale-rules.ts";
 import { longestQuoteMs, type EarlierTerms } from "./request-snapshot.ts";
 
@@ -45,14 +44,14 @@ export class Sales {
   readonly #ground: SalesGround;
   #config: Config;
   #termsChanges: TermsChanges;
-  #publications: Publications;
+  #publications: SitePublications;
   #earlier: readonly EarlierConfig[] = [];
 
   private constructor(config: Config, termsChanges: TermsChanges, ground: SalesGround) {
     this.#ground = ground;
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, this.#publishing(termsChanges));
+    this.#publications = atOnce(SitePublications.steps(config, this.#publishing(termsChanges)));
   }
 
   static async open(config: Config, ground: SalesGround): Promise<Sales> {
@@ -76,18 +75,18 @@ export class Sales {
   }
 
   /** The discovery listing of what is sold when it is asked. */
-  readonly list: Publications["list"] = (...asked) => this.#publications.list(...asked);
+  readonly list: SitePublications["list"] = (...asked) => this.#publications.list(...asked);
 
   /** The documents about what is sold when they are asked for, the listing among them. */
-  readonly publish: Publisher = (asked) => this.#publications.publish(asked);
+  readonly publish: SitesPublisher = (...asked) => this.#publications.publish(...asked);
 
   /** Rejects where the ledger cannot note the new terms; what it resolves with puts them in force. */
   async prepare(config: Config): Promise<() => void> {
     const changes = await readTermsChanges(config, this.#ground.ledger);
-    const publications = await inTurns(Publications.steps(config, this.#publishing(changes)));
+    const publications = await inTurns(SitePublications.steps(config, this.#publishing(changes)));
     return () => {
-      const { routes, publicUrl, unmatched, protocol } = this.#config;
-      const terms = { routes, publicUrl, unmatched, protocol };
+      const { routes, sites, publicUrl, unmatched, protocol } = this.#config;
+      const terms = { routes, sites, publicUrl, unmatched, protocol };
       const replaced = { config: terms, replacedMs: systemTime.now() };
       this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
       this.#config = config;

@@ -26,7 +26,7 @@ import type { TextSigners } from "../mechanism/mechanism.ts";
 import type { isSignedBy } from "../mechanism/solana/signing.ts";
 import { ChainTextSigners } from "../mechanism/text-signers.ts";
 import { findNetwork } from "../x402/network.ts";
-import { soldNetworks, type Config } from "../config/config.ts";
+import { sitesOf, soldNetworks, type Config } from "../config/config.ts";
 import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
@@ -186,14 +186,15 @@ export async function openSettlementProcess(
  * Whether there is anything that a visitor, or a gateway that settles through us, could get; where nothing is sold and
  * nothing settled, there need not be.
  */
-function hasOpen({ routes, unmatched, facilitator }: Config, networks: KnownNetworks): boolean {
+function hasOpen(config: Config, networks: KnownNetworks): boolean {
+  const { routes, facilitator } = config;
   const isOpen = ({ network }: { readonly network: NetworkName }): boolean =>
     areWell(networks.closedReason(network));
   const isSettler = facilitator.listen !== null;
   if (isSettler && (facilitator.embedded.some(isOpen) || networks.hasElsewhere)) return true;
   if (!isSettler && networks.used.length === 0) return true;
   return (
-    unmatched === "free" ||
+    sitesOf(config).some(({ unmatched }) => unmatched === "free") ||
     routes.some(({ action }) => {
       if (action.kind !== "priced") return action.kind === "free";
       return action.offers.some(isOpen);
@@ -256,7 +257,7 @@ function openQuality(
   { config, telemetry: { logger }, time }: Parts,
   { ledger, sales, news }: { ledger: Ledger; sales: Sales; news: QualityNews },
 ): Recovery | undefined {
-  if (config.publicUrl === null) return undefined;
+  if (config.routes.length === 0) return undefined;
   const { keepMs } = config.keeping;
   const { books } = ledger;
   return startQuality({ books, config: () => sales.config, keepMs, news, logger, time });

@@ -61,10 +61,11 @@ const PACKED_PAYERS = "coinslot.payers";
 
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: PublicSideConfig): PublicSideConfig {
-  const { file, listen, sidecar, publicUrl, hosts, trustedProxies, limits, shutdown } = config;
-  const { workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } = config;
+  const { file, listen, sidecar, publicUrl, hosts, sites, trustedProxies, limits } = config;
+  const { shutdown, workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } =
+    config;
   const { support, logging, metrics, cors, protocol } = config;
-  const named = { file, listen, sidecar, publicUrl, hosts };
+  const named = { file, listen, sidecar, publicUrl, hosts, sites };
   const network = { ...named, trustedProxies, limits, shutdown, workers };
   const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
   return { ...network, ...sold, support, logging, metrics, cors, protocol };

@@ -9,6 +9,7 @@ import { Metrics } from "../telemetry/metrics.ts";
 import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
 import { Timeline, type TimelinePart } from "../telemetry/timeline.ts";
+import { atOnce } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
@@ -20,7 +21,7 @@ import { PublicSide } from "./public-side.ts";
 import { toldRoutes } from "./request-snapshot.ts";
 import { QualityNews, type ToldQualities } from "../discovery/quality.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
-import { Publications } from "../publishing/publishing.ts";
+import { SitePublications } from "../publishing/site-publications.ts";
 import {
   FeePayerNews,
   NetworkNews,
@@ -122,6 +123,7 @@ class Worker {
     const quality = new QualityNews();
     quality.tell(order.quality);
     const changes = new Map(termsChanges);
+    const published = { changes, feePayers, others, quality, stopped };
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new PublicSide({
       config,
@@ -130,7 +132,7 @@ class Worker {
       feePayers,
       networks,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
-      publish: new Publications(config, { changes, feePayers, others, quality, stopped }).publish,
+      publish: atOnce(SitePublications.steps(config, published)).publish,
       fronts: workers,
       earlier: order.earlier,
       signInKey: order.signInKey,

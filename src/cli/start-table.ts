@@ -1,7 +1,13 @@
 /** The table that `serve` prints once: what listens where, what costs what, what to look at. */
 import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
-import type { Config, EmbeddedNetwork, Problem, RouteSettings } from "../config/config.ts";
+import {
+  sitesOf,
+  type Config,
+  type EmbeddedNetwork,
+  type Problem,
+  type RouteSettings,
+} from "../config/config.ts";
 
 type Shown = "addresses" | "probes" | "wallets" | "feePayers" | "workers";
 type Wallet = Running["wallets"][number];
@@ -38,14 +44,17 @@ function describeWallet({ network, address, source, funds }: Wallet): Row {
 }
 
 function listeners(config: Config, { gateway, facilitator, admin }: Running["addresses"]): Row[] {
+  const names = sitesOf(config)
+    .flatMap(({ publicUrl }) => publicUrl ?? [])
+    .join(", ");
   const rows: Row[] = gateway.map((address, index) => {
     const { sidecar } = config;
     if (sidecar !== null) {
-      const text = `${url(address)}/check  asked by ${sidecar.proxy}  as ${config.publicUrl ?? ""}`;
+      const text = `${url(address)}/check  asked by ${sidecar.proxy}  as ${names}`;
       return ["sidecar", text];
     }
     const place = url(address, config.listen[index]?.tls ? "https" : "http");
-    return ["gateway", `${place}  as ${config.publicUrl ?? place}`];
+    return ["gateway", `${place}  as ${names === "" ? place : names}`];
   });
   if (facilitator !== null) {
     const { bearer, gateways } = config.facilitator;

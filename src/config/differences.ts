@@ -113,13 +113,15 @@ function cut(shown: string | undefined): string | null {
 
 /** All but the routes, by the keys of the file. */
 function settingsOf(config: Config): object {
-  const { file: _, routes, upstreams, facilitator, store, keeping, webhooks, ...rest } = config;
+  const { file: _, routes, hosts, sites, upstreams, facilitator, store, keeping, ...more } = config;
+  const { webhooks, ...rest } = more;
   const { embedded, observed, remote, payees, leastAttodollars, bearer, gateways, ...others } =
     facilitator;
   const own = new Set(routes.flatMap(offersOf).map(({ payTo }) => payTo));
   const guests = payees === "any" ? payees : payees.filter((payee) => !own.has(payee));
   return {
     ...rest,
+    hosts: sites.length === 0 ? hosts : byName(sites, ({ name }) => name),
     upstreams: byName(upstreams, ({ name }) => name),
     webhooks: byName(webhooks, ({ name }) => name),
     facilitator: {

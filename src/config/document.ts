@@ -6,12 +6,12 @@
 import { z } from "zod";
 import { facilitator, type FacilitatorSettings } from "./facilitator/facilitator.ts";
 import { refunds, type RefundSettings } from "./facilitator/refunds.ts";
+import { hosts, type HostSettings } from "./hosts.ts";
 import { limits, type Limits } from "./limits.ts";
 import type { AcmeSettings } from "./listener/acme.ts";
 import { trustedProxies, type AddressRange } from "./listener/address-range.ts";
 import {
   admin,
-  hostNames,
   listeners,
   type AdminSettings,
   type PublicListenerSettings,
@@ -19,14 +19,12 @@ import {
 import { sidecar, type SidecarSettings } from "./listener/sidecar.ts";
 import { workers } from "./listener/workers.ts";
 import { BASE_URL } from "./reading/forms.ts";
-import { readBaseUrl, readBrowserOrigin } from "./reading/reading.ts";
+import { readBaseUrl } from "./reading/reading.ts";
 import {
-  described,
   duration,
   flag,
   listOf,
   map,
-  matching,
   optional,
   plainText,
   section,
@@ -37,6 +35,7 @@ import { payers, type PayerRules } from "./payers.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
 import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
 import { contact } from "./routes/contact.ts";
+import { cors } from "./routes/cors.ts";
 import { discovery, type DiscoverySettings } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
 import { MODES, routes, type RouteSettings } from "./routes/routes.ts";
@@ -64,11 +63,13 @@ export interface Config {
   readonly sidecar: SidecarSettings | null;
   /**
    * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
-   * Null only when there are no routes.
+   * Null only when there are no routes but those of {@link sites}.
    */
   readonly publicUrl: string | null;
-  /** Names that are answered beside the host of {@link publicUrl}, and no others; null: all are. */
+  /** Names that are answered beside the host of {@link publicUrl}, and those of {@link sites}, and no others; null: all are. */
   readonly hosts: readonly string[] | null;
+  /** What is sold under other names, in the order written; the keys of this file are those of the site at {@link publicUrl}. */
+  readonly sites: readonly HostSettings[];
   /** Peers whose `X-Forwarded-` and `Forwarded` fields are believed; empty: nobody's. */
   readonly trustedProxies: readonly AddressRange[];
   readonly limits: Limits;
@@ -87,7 +88,10 @@ export interface Config {
   /** In the order written; names are unique. `upstream: URL` is named `default`. Empty with a sidecar. */
   readonly upstreams: readonly Upstream[];
   readonly facilitator: FacilitatorSettings;
-  /** In the order written, which never matters for matching. Empty: no gateway, only a facilitator. */
+  /**
+   * In the order written, which never matters for matching; those of {@link sites} behind all others, each for requests to
+   * its own. Empty: no gateway, only a facilitator.
+   */
   readonly routes: readonly RouteSettings[];
   /** What happens to a request that no route matches; `free` goes to {@link Config.defaultUpstream}. */
   readonly unmatched: "deny" | "free";
@@ -147,24 +151,6 @@ const shutdown = z
   )
   .transform(({ within, delay }) => ({ withinMs: within, delayMs: delay }));
 
-const cors = z.union(
-  [
-    flag.transform((isAny) => (isAny ? "any" : "off")),
-    map({
-      origins: described(
-        listOf(
-          text(
-            readBrowserOrigin,
-            matching(/^https?:\/\/[^\s\\/?#]+$/, "must be an origin: https://app.example.com"),
-          ),
-        ),
-        "Origins whose pages may read the answers.",
-      ),
-    }).transform(({ origins }) => origins),
-  ],
-  "must be true, false or { origins }",
-);
-
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 const ACCESS_FORMATS = ["json", "combined"] as const;
@@ -218,9 +204,10 @@ export const documentSchema = map({
       "`resource` in a payment. A path prefix is allowed. Required with routes.",
   ),
   hosts: optional(
-    hostNames,
+    hosts,
     "Names that buyers ask by, beside the host of publicUrl; *.NAME is all below it. With the list, an empty one " +
-      "too, whoever asks by another name gets 421; IP addresses and localhost are always answered. Without it all are.",
+      "too, whoever asks by another name gets 421; IP addresses and localhost are always answered. Without it all are. " +
+      "Or a map of names and what is sold under each of them: its own routes, and what it does not inherit of this file.",
   ),
   trustedProxies: optional(
     trustedProxies,

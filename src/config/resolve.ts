@@ -3,6 +3,7 @@ import type { Config, ConfigDocument } from "./document.ts";
 import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
 import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
+import { resolveHosts, sitesOf, type Inherited } from "./hosts.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
 import { resolveWebhooks } from "./webhooks.ts";
 import { resolveRefunds } from "./facilitator/refunds.ts";
@@ -28,20 +29,33 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const settlers = readSettlers(facilitator.embedded, context);
   checkGasLimit(document, settlers, context);
   const settles = settlesWith(facilitator, settlers, context);
-  const pricing = new Pricing(context, document, assets, settles);
+  const pricing = new Pricing(context, document, { assets, settles });
   const { paymentIdentifier, repeat, mode } = document;
   const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
-  const routes = resolveRoutes({ routes: document.routes ?? {}, ...told });
+  const ownRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   pricing.warnOfFixedAmounts();
-  checkPage(discovery.page, routes, context);
+  checkPage(discovery.page ?? null, ownRoutes, ["discovery", "page"], context);
+  const inherited: Inherited = {
+    discovery: resolveDiscovery(discovery, context),
+    support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
+    paywall: document.paywall,
+    cors: document.cors,
+  };
+  const ground = { context, upstreams, sold: { assets, settles }, inherited };
+  const { sites, routes: hostRoutes } = resolveHosts(document, ground);
+  const routes = [...ownRoutes, ...hostRoutes];
   checkListeners(document, askedUrls(upstreams.list, document, context), context);
   checkPurpose(document, context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
-  checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
+  for (const site of sitesOf({ routes, sites, defaultUpstream })) {
+    checkStripping({ upstreams: upstreams.list, ...site }, context);
+  }
   const ownUrl = document.routes === undefined ? undefined : publicUrl;
+  const hosts = Array.isArray(document.hosts) ? document.hosts : null;
+  const served = { ...document, hosts: hosts ?? sites.map(({ name }) => name) };
   const { listen, acme } =
     sidecar === null
-      ? resolveListen(document, certifiedName(document), context)
+      ? resolveListen(served, certifiedNames(document, sites), context)
       : { listen: [], acme: null };
   return {
     file,
@@ -49,7 +63,8 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     acme,
     sidecar,
     publicUrl: publicUrl ?? null,
-    hosts: document.hosts ?? null,
+    hosts: document.hosts === undefined ? null : (hosts ?? []),
+    sites,
     trustedProxies: document.trustedProxies ?? [],
     limits: document.limits,
     shutdown: document.shutdown,
@@ -61,16 +76,13 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     routes,
     unmatched,
     defaultUpstream,
-    discovery: resolveDiscovery(discovery, context),
-    support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
-    paywall: document.paywall,
+    ...inherited,
     payers: resolvePayers(document.payers, context),
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),
     logging: resolveLogging(document.logging, context),
     metrics: document.metrics,
-    cors: document.cors,
     protocol: document.protocol,
   };
 }
@@ -87,10 +99,19 @@ function resolveLogging(
   return { ...logging, access: { format, file: place, query } };
 }
 
-/** The host of publicUrl, where clients come to our own certificate; null: where a proxy is asked for one, or nobody is. */
-function certifiedName({ publicUrl, trustedProxies = [] }: ConfigDocument): string | null {
-  if (publicUrl?.startsWith("https:") !== true || trustedProxies.length > 0) return null;
-  return new URL(publicUrl).hostname.replace(/^\[|\]$/g, "");
+/** The hosts of public URLs, where clients come to our own certificate; none where a proxy is asked for one, or nobody is. */
+function certifiedNames(
+  { publicUrl, trustedProxies = [] }: ConfigDocument,
+  sites: Config["sites"],
+): readonly string[] {
+  if (trustedProxies.length > 0) return [];
+  const urls = [
+    ...(publicUrl === undefined ? [] : [publicUrl]),
+    ...sites.map((site) => site.publicUrl),
+  ];
+  return urls
+    .filter((url) => url.startsWith("https:"))
+    .map((url) => new URL(url).hostname.replace(/^\[|\]$/g, ""));
 }
 
 /** What must not be where we listen ourselves. */
@@ -137,7 +158,8 @@ function checkPurpose(
 ): void {
   const isEmpty = tree.intact(["routes"]) && Object.keys(routes).length === 0;
   if (!tree.has(["routes"]) || isEmpty) {
-    if (facilitator.listen !== undefined || !tree.intact([])) return;
+    const isForHosts = tree.keys(["hosts"]).length > 0;
+    if (isForHosts || facilitator.listen !== undefined || !tree.intact([])) return;
     const message = "this file asks for nothing: there are neither routes nor facilitator.listen";
     problems.error([], fault("nothing-to-do", message, "add routes"));
     return;

@@ -4,9 +4,10 @@ import { isUsualToken } from "../x402/client-tokens.ts";
 import { isFirstNetwork, networkOf } from "../x402/network.ts";
 import type { Config, ConfigDocument } from "./document.ts";
 import { dollarAsset, type AcceptEntry } from "./routes/accepted.ts";
+import { routePath, sitePath, sitesOf, type Site } from "./hosts.ts";
 import { warnOfLiteralSecrets } from "./literal-secrets.ts";
 import type { Context } from "./reading/context.ts";
-import { warnOfFreeAliases, warnOfFreeHoles } from "./routes/free-holes.ts";
+import { warnOfFreeAliases, warnOfFreeHoles, warnOfSharedBackends } from "./routes/free-holes.ts";
 import { reviewFacilitator } from "./facilitator/facilitator-review.ts";
 import { reviewHub } from "./facilitator/hub.ts";
 import { warnOfEverybody } from "./listener/address-range.ts";
@@ -23,7 +24,16 @@ import { reviewUpstreams } from "./upstream/upstream-review.ts";
 const LONG_DESCRIPTION = 500;
 
 /** Keys of which depends what is sold, to whom it is paid and where it leads. */
-const SELLING = ["routes", "unmatched", "publicUrl", "accept", "payTo", "upstream", "upstreams"];
+const SELLING = [
+  "hosts",
+  "routes",
+  "unmatched",
+  "publicUrl",
+  "accept",
+  "payTo",
+  "upstream",
+  "upstreams",
+];
 
 export function review(config: Config, document: ConfigDocument, context: Context): void {
   const { problems, tree } = context;
@@ -34,47 +44,86 @@ export function review(config: Config, document: ConfigDocument, context: Contex
     config.routes.length > 0 &&
     !config.routes.some(({ action }) => action.kind === "priced" || isShadow(action))
   ) {
-    problems.add("warning", ["routes"], fault("nothing-priced", "no route has a price"), "key");
+    problems.add(
+      "warning",
+      routesPlace(context),
+      fault("nothing-priced", "no route has a price"),
+      "key",
+    );
   }
   const shadows = config.routes.filter(({ action }) => isShadow(action)).length;
   if (shadows > 0) {
     const message = `nothing is charged for ${shadows} of ${config.routes.length} routes: mode: shadow`;
-    problems.add("note", ["routes"], fault("shadow-mode", message), "key");
+    problems.add("note", routesPlace(context), fault("shadow-mode", message), "key");
   }
-  const priced = config.routes.flatMap(({ key, action }) =>
-    action.kind === "priced" ? [{ key, path: ["routes", key], action }] : [],
-  );
+  const priced = config.routes.flatMap((route) => {
+    const { key, host = "", action } = route;
+    return action.kind === "priced" ? [{ key, host, path: routePath(route), action }] : [];
+  });
   reviewDescriptions(priced, context);
   reviewPrices(priced, config, context);
-  reviewTokens(priced, document, context);
-  for (const { key, path } of config.protocol.v1 ? priced : []) {
-    const block = document.routes?.[key];
+  reviewTokens(priced, context);
+  const sites = sitesOf(config);
+  const hosts = Array.isArray(document.hosts) ? {} : document.hosts;
+  const written = (site: string) => (site === "" ? document : hosts?.[site]);
+  for (const { host, path } of config.protocol.v1 ? priced : []) {
+    const block = written(host)?.routes?.[String(path.at(-1))];
     if (block === undefined || "kind" in block) continue;
     reviewNetworks(block.accept, [...path, "accept"], context);
   }
-  if (config.protocol.v1) reviewNetworks(document.accept, ["accept"], context);
+  for (const { site } of config.protocol.v1 ? sites : []) {
+    reviewNetworks(written(site)?.accept, [...sitePath(site), "accept"], context);
+  }
   if (!config.protocol.v2) reviewVersion2(priced, document, context);
-  reviewPublicUrl(config, context);
+  for (const site of sites) reviewPublicUrl(site, context);
   reviewStore(config, context);
   reviewFacilitator(config, context);
   warnOfLiteralSecrets(context);
   reviewAdmin(config, context);
   reviewShutdown(config, context);
   reviewChecksums(context);
-  if (isComplete) reviewPayees(priced, context);
-  if (config.routes.length === tree.keys(["routes"]).length) {
-    warnOfFreeHoles(config, context);
-    if (isComplete) warnOfFreeAliases(config, context);
-    reviewRoutes(config.routes, config.limits.settlementWaitMs, context);
-  }
+  if (isComplete) reviewSitePayees(priced, sites, context);
+  reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);
   // Each client then says itself who it is.
   const everybody = "trusts everybody: each client can then claim any address";
   const hint = "write the addresses of your proxies";
   warnOfEverybody(config.trustedProxies, ["trustedProxies"], [everybody, hint], context);
-  reviewDiscovery(config, context);
   const { facilitator, discovery, routes } = config;
   reviewHub(facilitator, discovery.listed && routes.length > 0, context);
+}
+
+/** What each site sells and gives away, and what it publishes. */
+function reviewSites(sites: readonly Site<Config>[], isComplete: boolean, context: Context): void {
+  const { tree } = context;
+  for (const site of sites) {
+    if (site.routes.length !== tree.keys([...sitePath(site.site), "routes"]).length) continue;
+    warnOfFreeHoles(site, context);
+    if (isComplete) warnOfFreeAliases(site, context);
+    reviewRoutes(site.routes, site.limits.settlementWaitMs, context);
+  }
+  if (isComplete) warnOfSharedBackends(sites, context);
+  for (const site of sites) {
+    const path = [...sitePath(site.site), "discovery"];
+    if (tree.has(path)) reviewDiscovery(site, path, context);
+  }
+}
+
+function reviewSitePayees(
+  priced: readonly Priced[],
+  sites: readonly Site<Config>[],
+  context: Context,
+): void {
+  for (const { site } of sites) {
+    // What is not said for a host is as the file says it.
+    const paid = site === "" ? priced : priced.filter(({ host }) => host === site);
+    reviewPayees(paid, sitePath(site), context);
+  }
+}
+
+/** Where all that is sold stands: routes, or the hosts that have them. */
+function routesPlace({ tree }: Context): Path {
+  return tree.has(["routes"]) ? ["routes"] : ["hosts"];
 }
 
 function isShadow(action: RouteAction): boolean {
@@ -83,6 +132,8 @@ function isShadow(action: RouteAction): boolean {
 
 interface Priced {
   readonly key: string;
+  /** "": the file's own site. */
+  readonly host: string;
   readonly path: Path;
   readonly action: PricedAction;
 }
@@ -161,22 +212,18 @@ function lowestCents(offers: PricedAction["offers"]): bigint | undefined {
 }
 
 /** One usual token among the offers is enough: such clients pass over the others. */
-function reviewTokens(
-  routes: readonly Priced[],
-  { accept }: ConfigDocument,
-  { problems, tree }: Context,
-): void {
+function reviewTokens(routes: readonly Priced[], { problems, tree }: Context): void {
   const [first, ...others] = routes.filter(
     ({ path, action: { offers } }) =>
       tree.intact(["accept"]) && tree.intact(path) && offers.length > 0 && !offers.some(isUsual),
   );
   const offer = first?.action.offers[0];
   if (first === undefined || offer === undefined) return;
-  const own = [...first.path, "accept"];
+  const places = [first.path, sitePath(first.host), []].map((place) => [...place, "accept"]);
   const message =
     `${first.key} is paid in ${offer.asset.symbol} on ${offer.network}, with which version 2 clients ` +
     `do not pay unless told otherwise${andOthers(others)}`;
-  const path = tree.has(own) ? own : accept === undefined ? first.path : ["accept"];
+  const path = places.find((place) => tree.has(place)) ?? first.path;
   problems.add("note", path, fault("unusual-token", message));
 }
 
@@ -219,12 +266,14 @@ function reviewVersion2(
   }
 }
 
-function reviewPublicUrl({ publicUrl }: Config, { problems }: Context): void {
+function reviewPublicUrl({ site, publicUrl }: Site<Config>, { problems, tree }: Context): void {
   if (publicUrl === null) return;
   const { protocol, hostname } = new URL(publicUrl);
-  if (protocol === "https:" || isLoopback(hostname)) return;
+  const path = [...sitePath(site), "publicUrl"];
+  // What follows the file's own address is said of that one.
+  if (protocol === "https:" || isLoopback(hostname) || !tree.has(path)) return;
   const message = "is http: payments and what they buy travel unencrypted";
-  problems.add("warning", ["publicUrl"], fault("plain-http", message, "write https://…"));
+  problems.add("warning", path, fault("plain-http", message, "write https://…"));
 }
 
 /** A name without a dot is one of a network of containers, which nobody else is in. */
@@ -267,7 +316,11 @@ function reviewChecksums({ problems, tree }: Context): void {
   const allowed: Path = ["facilitator", "embedded", "allow", "payTo"];
   const list = tree.find(allowed);
   const elements = list?.kind === "sequence" ? list.elements.filter((each) => !each.refused) : [];
-  const payees = [[], ...tree.keys(["routes"]).map((key) => ["routes", key])];
+  const sites = ["", ...tree.keys(["hosts"])].map(sitePath);
+  const payees = sites.flatMap((site) => [
+    site,
+    ...tree.keys([...site, "routes"]).map((key) => [...site, "routes", key]),
+  ]);
   for (const path of [
     ...payees.flatMap((place) => [
       [...place, "payTo"],
@@ -285,14 +338,14 @@ function reviewChecksums({ problems, tree }: Context): void {
 }
 
 /** Most likely a network is missing under `accept`. */
-function reviewPayees(routes: readonly Priced[], { problems, tree }: Context): void {
+function reviewPayees(routes: readonly Priced[], place: Path, { problems, tree }: Context): void {
   const networks = routes.flatMap(({ action }) => action.offers.map(({ network }) => network));
   const kinds = new Set(networks.map((network) => networkOf(network).kind));
   for (const [kind, example] of [
     ["evm", "base"],
     ["solana", "solana"],
   ] as const) {
-    const path = ["payTo", kind];
+    const path = [...place, "payTo", kind];
     if (routes.length === 0 || kinds.has(kind) || !tree.has(path)) continue;
     const message = `is not used: no ${kind === "evm" ? "EVM" : "Solana"} network is accepted`;
     problems.add("note", path, fault("not-used", message, `add ${example} to accept`), "key");

@@ -1,5 +1,5 @@
 /** What there is to say of a file that is accepted, by what its routes come to. */
-import type { Config, Remark } from "../config/config.ts";
+import { routePath, type Config, type Remark } from "../config/config.ts";
 import { DeclaredInput } from "../gateway/declared-input.ts";
 import { listed } from "./route-quotes.ts";
 import { reviewQuotes } from "./quote-review.ts";
@@ -10,7 +10,8 @@ export function reviewConfig(config: Config): readonly Remark[] {
 
 /** What `input` declares and nobody checks, since it is no schema: its buyers pay for what the backend refuses. */
 function reviewInputs({ routes }: Config): readonly Remark[] {
-  return routes.flatMap(({ key, action, segments }): Remark[] => {
+  return routes.flatMap((route): Remark[] => {
+    const { action, segments } = route;
     if (action.kind !== "priced" || !action.checkInput) return [];
     const { unchecked } = new DeclaredInput(action.input, segments);
     if (unchecked.length === 0) return [];
@@ -21,6 +22,6 @@ function reviewInputs({ routes }: Config): readonly Remark[] {
       suggestion:
         "write a type of JSON (string, number, integer, boolean, array, object), or a schema that stands alone",
     } as const;
-    return [{ severity: "warning", path: ["routes", key, "input"], part: "key", fault }];
+    return [{ severity: "warning", path: [...routePath(route), "input"], part: "key", fault }];
   });
 }

@@ -2,8 +2,15 @@
  * Why a request is answered as it is: how its URL is read, which rule wins over which, and the answer itself as
  * the gateway would give it (`dry-gateway.ts`). Asks nobody, so it holds for a process that is not running.
  */
-import { PUBLISHED_PATHS, type Config, type RouteSettings } from "../config/config.ts";
+import {
+  PUBLISHED_PATHS,
+  sitesOf,
+  type Config,
+  type RouteSettings,
+  type Site,
+} from "../config/config.ts";
 import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
+import { HostTable } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { DryGateway, type DryAnswer, type DryOutcome } from "./dry-gateway.ts";
@@ -67,8 +74,9 @@ interface Forwarded {
   readonly host: string | null;
 }
 
-/** The configuration must have routes. */
-export function explain(config: Config, { method, url, headers }: ExplainQuestion): Explanation {
+/** The configuration must have routes; the question is for that of its sites which the URL or a Host line names. */
+export function explain(whole: Config, { method, url, headers }: ExplainQuestion): Explanation {
+  const config = siteFor(whole, valueOf(headers, "host") ?? URL.parse(url)?.host);
   const { target, notes } = targetOf(config, url);
   const dry = new DryGateway(config);
   const outcome = dry.ask({ method, target, headers });
@@ -92,6 +100,13 @@ export function explain(config: Config, { method, url, headers }: ExplainQuestio
     answer: outcome.answer,
     notes: [...notes, ...notesOn(config, { method, outcome, target })],
   };
+}
+
+/** The file's own where none is named, or none of ours. */
+function siteFor(config: Config, host = ""): Site<Config> {
+  const [own, ...others] = sitesOf(config);
+  const named = new HostTable(others.map((each) => [each.site, each] as const));
+  return named.of(host) ?? own;
 }
 
 /** The part of a URL that a client sends; of our own public URL without what it begins with. */

@@ -2,7 +2,14 @@
  * What a file would have asked for requests that were answered in the past, by the access logs of this gateway (JSON or
  * combined) or of any web server that writes the Combined Log Format. Nothing is asked of anybody.
  */
-import type { Config, OfferSettings, PricedAction, RouteSettings } from "../config/config.ts";
+import {
+  sitesOf,
+  type Config,
+  type OfferSettings,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
+import { HostTable } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { printable } from "../x402/printable.ts";
@@ -47,20 +54,29 @@ interface Logged {
   readonly status: number;
   readonly agent: string;
   readonly isPaying: boolean;
+  /** Whom it asked; undefined: the log does not say. */
+  readonly host?: string;
 }
 
 /** As the access log writes it, and as Apache and nginx do: what comes behind the agent is passed over. */
 const COMBINED =
   /^(\S+) \S+ \S+ \[[^\]]*\] "([A-Z]+) (\S+) HTTP\/[\d.]+" (\d{3}) \S+ "(?:[^"\\]|\\.)*" "((?:[^"\\]|\\.)*)"(.*)$/;
 
+/** @param usual whom lines are for that do not say; default: the file's own site */
 export async function forecast(
-  config: Pick<Config, "routes" | "unmatched">,
+  config: Pick<Config, "routes" | "sites">,
   lines: AsyncIterable<string>,
+  usual = "",
 ): Promise<Forecast> {
-  const router = new Router<RouteSettings>(
-    config.routes.map((route) => ({ ...route, value: route })),
-    { guarded: ({ action }) => soldBy(action) !== null, unmatchedGuarded: true },
-  );
+  const sites = sitesOf(config).map(({ site, routes }) => {
+    const router = new Router<RouteSettings>(
+      routes.map((route) => ({ ...route, value: route })),
+      { guarded: ({ action }) => soldBy(action) !== null, unmatchedGuarded: true },
+    );
+    return [site, router] as const;
+  });
+  const [[, own] = []] = sites;
+  const named = new HostTable(sites.slice(1));
   const [routes, agents] = [new Tally(Infinity), new Tally(MAX_AGENTS)];
   let [unread, unsold] = [0, 0];
   for await (const line of lines) {
@@ -70,7 +86,8 @@ export async function forecast(
       unread += 1;
       continue;
     }
-    const route = routeOf(router, logged);
+    const router = named.of(logged.host ?? usual) ?? own;
+    const route = router === undefined ? null : routeOf(router, logged);
     const sold = route === null ? null : soldBy(route.action);
     if (route === null || sold === null || !isGoods(sold, logged.status)) {
       unsold += 1;
@@ -158,7 +175,9 @@ function readLine(line: string): Logged | null {
 
 function readJson(line: string): Logged | null {
   try {
-    const { client, method, target, status, agent, outcome, payment } = Object(JSON.parse(line));
+    const { client, method, target, status, agent, outcome, payment, host } = Object(
+      JSON.parse(line),
+    );
     if (typeof method !== "string" || typeof target !== "string") return null;
     if (typeof status !== "number") return null;
     const isPaying = outcome === "shadow-paid" || payment !== undefined;
@@ -169,6 +188,7 @@ function readJson(line: string): Logged | null {
       status,
       agent: agentOf(agent),
       isPaying,
+      ...(typeof host === "string" && { host }),
     };
   } catch {
     return null;

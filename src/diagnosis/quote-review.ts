@@ -3,7 +3,7 @@
  * costs those who have a proxy in front or a slow line, and tells catalogues.
  */
 import { readHeaderJson } from "../buyer/offer.ts";
-import type { Config, Remark } from "../config/config.ts";
+import { routePath, type Config, type Remark, type RouteSettings } from "../config/config.ts";
 import { KEEP_ALIVE_MS } from "../gateway/listener/http1-server.ts";
 import { extensionsOf } from "../x402/bazaar.ts";
 import { zippedPage } from "../gateway/offers/offer-page.ts";
@@ -30,17 +30,17 @@ export function reviewQuotes(config: Config): readonly Remark[] {
   const pages: LargePage[] = [];
   for (const quote of routeQuotes(config)) {
     const bytes = pageBytes(quote);
-    if (bytes > MAX_PAGE_BYTES) pages.push({ key: quote.route.key, bytes });
+    if (bytes > MAX_PAGE_BYTES) pages.push({ route: quote.route, bytes });
     const head = largeHead(quote);
     if (head !== undefined) large.push(head);
     const missing = config.protocol.v2 ? missingIn(quote) : "";
-    if (missing !== "") short.push({ key: quote.route.key, missing });
+    if (missing !== "") short.push({ route: quote.route, missing });
   }
   return [...tellLargeHeads(large), ...tellShortQuotes(short), ...tellLargePages(pages)];
 }
 
 interface LargePage {
-  readonly key: string;
+  readonly route: RouteSettings;
   readonly bytes: number;
 }
 
@@ -57,11 +57,11 @@ function tellLargePages(pages: readonly LargePage[]): readonly Remark[] {
   const [first] = pages.toSorted((one, other) => other.bytes - one.bytes);
   if (first === undefined) return [];
   const message =
-    `the page of ${listed(pages.map(({ key }) => key))} has up to ${inWords(first.bytes)} bytes in gzip, ` +
+    `the page of ${listed(pages.map(({ route }) => route.key))} has up to ${inWords(first.bytes)} bytes in gzip, ` +
     `over the ${inWords(MAX_PAGE_BYTES)} that are soon there on a slow line`;
   const suggestion =
     "it shows all ways to pay nevertheless; accept fewer tokens for it to be smaller";
-  return [remark("warning", first.key, { code: "large-page", message, suggestion })];
+  return [remark("warning", first.route, { code: "large-page", message, suggestion })];
 }
 
 function isPage(body: string): boolean {
@@ -69,7 +69,7 @@ function isPage(body: string): boolean {
 }
 
 interface LargeHead {
-  readonly key: string;
+  readonly route: RouteSettings;
   readonly bytes: number;
   /** The largest first. */
   readonly parts: readonly Part[];
@@ -81,17 +81,17 @@ interface Part {
 }
 
 interface ShortQuote {
-  readonly key: string;
+  readonly route: RouteSettings;
   /** In words. */
   readonly missing: string;
 }
 
 /** Undefined where it is not. */
-function largeHead({ route: { key }, answer, toBrowser }: RouteQuote): LargeHead | undefined {
+function largeHead({ route, answer, toBrowser }: RouteQuote): LargeHead | undefined {
   if (headBytes(answer) + MOST_MORE <= NGINX_HEAD) return undefined;
   const largest = toBrowser();
   const bytes = headBytes(largest);
-  return bytes > NGINX_HEAD ? { key, bytes, parts: partsOf(largest) } : undefined;
+  return bytes > NGINX_HEAD ? { route, bytes, parts: partsOf(largest) } : undefined;
 }
 
 /** One for all routes that have the same cause before all. */
@@ -102,13 +102,15 @@ function tellLargeHeads(large: readonly LargeHead[]): readonly Remark[] {
     if (first === undefined) return [];
     const parts = first.parts.map(({ what, bytes }) => `${what} ${inWords(bytes)}`).join(", ");
     const message =
-      `the 402 of ${listed(some.map(({ key }) => key))} has a head of up to ${inWords(first.bytes)} bytes (${parts}): ` +
+      `the 402 of ${listed(some.map(({ route }) => route.key))} has a head of up to ${inWords(first.bytes)} bytes (${parts}): ` +
       `nginx reads ${inWords(NGINX_HEAD)} by default, and answers 502`;
     const isLong = first.parts.some(({ what }) => what === DESCRIPTION);
     const suggestion =
       "raise proxy_buffer_size where nginx is in front, as deploy/sidecar/nginx.conf does, " +
       `or ${isLong ? "shorten the description" : "accept fewer networks"}`;
-    return [remark("warning", some[0]?.key ?? "", { code: "large-head", message, suggestion })];
+    return [
+      remark("warning", (some[0] ?? first).route, { code: "large-head", message, suggestion }),
+    ];
   });
 }
 
@@ -155,16 +157,18 @@ function headerBytes(value: unknown): number {
 /** One for all routes that have to leave out the same. */
 function tellShortQuotes(short: readonly ShortQuote[]): readonly Remark[] {
   const alike = Map.groupBy(short, ({ missing }) => missing);
-  return [...alike].map(([missing, some]) => {
+  return [...alike].flatMap(([missing, some]) => {
+    const [first] = some;
+    if (first === undefined) return [];
     const isAll = missing === ALL;
     const message = isAll
-      ? `PAYMENT-REQUIRED is left out of the 402 of ${listed(some.map(({ key }) => key))}: with it the head would be over 16 KiB`
-      : `PAYMENT-REQUIRED of ${listed(some.map(({ key }) => key))} has no room for ${missing}`;
+      ? `PAYMENT-REQUIRED is left out of the 402 of ${listed(some.map(({ route }) => route.key))}: with it the head would be over 16 KiB`
+      : `PAYMENT-REQUIRED of ${listed(some.map(({ route }) => route.key))} has no room for ${missing}`;
     const suggestion = isAll
       ? "accept fewer networks: most clients of version 2 find no price there now"
       : "buyers can pay all the same; accept fewer networks for catalogues to be told of it";
     const severity = isAll ? "warning" : "note";
-    return remark(severity, some[0]?.key ?? "", { code: "short-quote", message, suggestion });
+    return [remark(severity, first.route, { code: "short-quote", message, suggestion })];
   });
 }
 
@@ -188,8 +192,12 @@ function missingIn({ answer, offers, accepts: [first] }: RouteQuote): string {
   return lost.join(" and ");
 }
 
-function remark(severity: Remark["severity"], key: string, fault: Remark["fault"]): Remark {
-  return { severity, path: ["routes", key], part: "key", fault };
+function remark(
+  severity: Remark["severity"],
+  route: RouteSettings,
+  fault: Remark["fault"],
+): Remark {
+  return { severity, path: routePath(route), part: "key", fault };
 }
 
 function inWords(count: number): string {

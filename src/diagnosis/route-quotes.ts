@@ -1,5 +1,5 @@
 /** What buyers are answered who ask for a priced route and have not paid: as a running gateway sends it. */
-import type { Config, RouteSettings } from "../config/config.ts";
+import { sitesOf, type Config, type RouteSettings, type Site } from "../config/config.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import { PAYMENT_REQUIRED_HEADER } from "../x402/header.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
@@ -20,6 +20,10 @@ export interface RouteQuote {
 
 /** Of each priced route that somebody can come to, one after the other: of thousands, all would be much to hold. */
 export function* routeQuotes(config: Config): Generator<RouteQuote, void, undefined> {
+  for (const site of sitesOf(config)) yield* quotesOf(site);
+}
+
+function* quotesOf(config: Site<Config>): Generator<RouteQuote, void, undefined> {
   const priced = config.routes.filter(({ action }) => action.kind === "priced");
   if (priced.length === 0) return;
   const dry = new DryGateway(config, knownGround(config));

@@ -76,6 +76,7 @@ export function endAccess(
     ...end,
     method,
     target: url,
+    host: headers.host ?? null,
     version: httpVersion,
     payment: key === null ? null : paymentId(key),
     referrer: headers.referer ?? null,

@@ -78,6 +78,8 @@ export interface PricedPlan {
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */
 export interface Snapshot {
+  /** Name of the host that it is for, where there are several; "": it is for all others. */
+  readonly site: string;
   readonly router: Router<RoutePlan>;
   /** For what no route matches; null denies it. */
   readonly unmatched: Extract<RoutePlan, { kind: "free" }> | null;
@@ -138,6 +140,8 @@ export type PricedDecision = Place & {
   readonly resource: string;
   /** The method for which a payment is: that of a `HEAD` is for the `GET` of the same route. */
   readonly soldMethod: string;
+  /** See {@link Snapshot.site}: what is paid for is a path of this one, and of no other. */
+  readonly site: string;
 } & (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
@@ -165,6 +169,11 @@ interface Presentation extends Envelope {
 /** The envelope in which its client speaks; version 1 where it has shown nothing that can be read. */
 export function versionOf(decision: PricedDecision): X402Version {
   return "version" in decision ? decision.version : X402_VERSION;
+}
+
+/** What a payment is for, as the ledger has it: at one site it is none for the same target of another. */
+export function soldTarget({ site, target }: Pick<PricedDecision, "site" | "target">): string {
+  return site + target;
 }
 
 /** The header by which its client has shown that it has paid, or who it is. */
@@ -207,7 +216,7 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
-  const sold = { plan, resource, soldMethod, ...place };
+  const sold = { plan, resource, soldMethod, site: snapshot.site, ...place };
   if (brought.kind === "challenge")
     return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
   if (brought.kind !== "presented") return { ...brought, ...sold };

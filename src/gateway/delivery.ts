@@ -27,6 +27,7 @@ import {
   shownIn,
   versionOf,
   type PricedDecision,
+  soldTarget,
   type PricedPlan,
   type Snapshot,
 } from "./decision.ts";
@@ -288,9 +289,9 @@ class SoldAnswer {
    * asks for that alone is not paid back by itself.
    */
   unheard(sent: boolean): BrokenDelivery {
-    const { soldMethod, target } = this.#visit.decision;
+    const { soldMethod } = this.#visit.decision;
     const isHarmless = soldMethod === "GET" || soldMethod === "HEAD";
-    return { sent, served: sent && !isHarmless ? target : null };
+    return { sent, served: sent && !isHarmless ? soldTarget(this.#visit.decision) : null };
   }
 
   /** What is left after an answer that sold nothing, or not all. */
@@ -299,12 +300,12 @@ class SoldAnswer {
       return { sent, served: null, isBackends: status !== null && status >= SERVER_ERROR };
     }
     if (this.#ledTo !== null) {
-      const led = { from: this.#visit.decision.target, to: this.#ledTo };
+      const led = { from: soldTarget(this.#visit.decision), to: this.#ledTo };
       return { sent, served: null, uncounted: MAX_UNCOUNTED, led };
     }
     if (this.#isLook) return { sent, served: null, uncounted: MAX_UNCOUNTED };
     const uncounted = this.isRepeatable(false) ? repeatsOf(this.#visit) : 0;
-    return { sent, served: this.#visit.decision.target, uncounted };
+    return { sent, served: soldTarget(this.#visit.decision), uncounted };
   }
 }
 

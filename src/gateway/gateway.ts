@@ -51,6 +51,7 @@ import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
+  soldTarget,
   versionOf,
   type FreeDecision,
   type PresentedDecision,
@@ -69,7 +70,13 @@ import { unfitOf } from "./unfit.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
-import { Work, type GatewayOptions, type GatewaySettings, type Generation } from "./work.ts";
+import {
+  Work,
+  type GatewayOptions,
+  type GatewaySettings,
+  type Generation,
+  type ServedSite,
+} from "./work.ts";
 
 /** The client left before anything was forwarded. */
 const ABANDONED = { kind: "abandoned", status: null, sent: false } as const;
@@ -104,15 +111,18 @@ export class Gateway {
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
     if (this.#challenged?.answers(request, response) === true) return;
-    this.#receive(new RequestVisitor(request, response, this.work.generation.ground, false));
+    const { ground } = this.work.generation.siteOf(request);
+    this.#receive(new RequestVisitor(request, response, ground, false));
   };
 
   readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
-    this.#receive(new RequestVisitor(request, response, this.work.generation.ground, true));
+    const { ground } = this.work.generation.siteOf(request);
+    this.#receive(new RequestVisitor(request, response, ground, true));
   };
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
-    const visitor = new UpgradeVisitor(request, socket, this.work.generation.ground);
+    const { ground } = this.work.generation.siteOf(request);
+    const visitor = new UpgradeVisitor(request, socket, ground);
     const upgrade = readUpgrade(request, head);
     if (upgrade.kind === "refused") {
       visitor.answer(errorAnswer(upgrade.status, upgrade.detail, upgrade.lines));
@@ -161,8 +171,8 @@ export class Gateway {
   }
 
   #serve(visitor: Visitor, generation: Generation): RequestEnding | Promise<RequestEnding> {
-    const { settings } = generation;
-    const decision = decideInSpan(settings.snapshot, visitor.request);
+    const site = generation.siteOf(visitor.request);
+    const decision = decideInSpan(site.snapshot, visitor.request);
     switch (decision.kind) {
       case "rejected":
       case "denied":
@@ -170,16 +180,16 @@ export class Gateway {
       case "server-options":
       case "preflight":
       case "listing":
-        return endWith(visitor, declinedAnswer(decision, visitor.request, settings));
+        return endWith(visitor, declinedAnswer(decision, visitor.request, site));
       case "status":
-        return this.#tellStatus(visitor, decision.payment, generation);
+        return this.#tellStatus(visitor, decision.payment, generation, site);
       case "free":
-        return this.#serveFree(visitor, decision, settings);
+        return this.#serveFree(visitor, decision, generation, site);
       case "challenge":
       case "malformed":
       case "signed-in":
       case "presented":
-        return this.#sell(visitor, decision, generation);
+        return this.#sell(visitor, decision, generation, site);
     }
   }
 
@@ -191,9 +201,10 @@ export class Gateway {
     visitor: Visitor,
     payment: PaymentKey,
     { settings, challenge }: Generation,
+    site: ServedSite,
   ): Promise<RequestEnding> {
-    const client = this.#clientOf(visitor.request, settings);
-    const lines = corsLines(settings.cors, visitor.request);
+    const client = this.#clientOf(visitor.request, settings, site);
+    const lines = corsLines(site.cors, visitor.request);
     const seconds = challenge.waitForWord(client);
     if (seconds > 0) {
       const answer = limitedAnswer(seconds, undefined, lines);
@@ -216,11 +227,12 @@ export class Gateway {
   async #serveFree(
     visitor: Visitor,
     { plan, target }: FreeDecision,
-    settings: GatewaySettings,
+    { settings }: Generation,
+    site: ServedSite,
   ): Promise<RequestEnding> {
     const { meter } = plan;
     const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
-    const client = this.#clientOf(visitor.request, settings);
+    const client = this.#clientOf(visitor.request, settings, site);
     const placed = this.work.place(client.address, visitor);
     const leave = placed instanceof Promise ? await placed : placed;
     if (leave === undefined) {
@@ -240,12 +252,12 @@ export class Gateway {
   #sell(
     visitor: Visitor,
     decision: PricedDecision,
-    { settings, challenge, ground }: Generation,
+    { settings, challenge }: Generation,
+    { snapshot, cors, ground }: ServedSite,
   ): RequestEnding | Promise<RequestEnding> {
-    const client = this.#clientOf(visitor.request, settings);
+    const client = this.#clientOf(visitor.request, settings, { snapshot });
     beginEntry(this.#telemetry, visitor, decision, client);
-    const lines = corsLines(settings.cors, visitor.request);
-    const { snapshot } = settings;
+    const lines = corsLines(cors, visitor.request);
     const { help } = ground.told;
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
@@ -277,8 +289,8 @@ export class Gateway {
     decision: PresentedDecision | SignedInDecision,
   ): Promise<Admission> {
     const asked: GoodsRequest = {
-      binding: `${decision.soldMethod} ${decision.path}`,
-      target: decision.target,
+      binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
+      target: soldTarget(decision),
       unfit: () => unfitOf(visitor, decision),
       repeats: repeatsOf({ visitor, decision }),
       client: client.address,
@@ -332,7 +344,8 @@ export class Gateway {
         const settlement = { success: true, ...outcome.settlement } as const;
         const status = visit.snapshot.statuses?.of(outcome.key);
         const receipt = settlementLines(settlement, versionOf(decision), status);
-        const answer = ledAnswer(outcome.target, [...lines, ...receipt, ...statusLines(status)]);
+        const at = outcome.target.slice(decision.site.length);
+        const answer = ledAnswer(at, [...lines, ...receipt, ...statusLines(status)]);
         return endWith(visitor, { answer, outcome: "replayed", meter });
       }
       case "unfit": {
@@ -370,7 +383,11 @@ export class Gateway {
     return endWith(visitor, own);
   }
 
-  #clientOf(request: InboundRequest, { trustedProxies, snapshot }: GatewaySettings): Client {
+  #clientOf(
+    request: InboundRequest,
+    { trustedProxies }: GatewaySettings,
+    { snapshot }: Pick<ServedSite, "snapshot">,
+  ): Client {
     this.#unnamed.see(request, trustedProxies);
     this.#otherHosts.see(request, snapshot.hosts);
     return readClient(request, trustedProxies);

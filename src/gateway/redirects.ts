@@ -25,7 +25,7 @@ export interface Led {
   readonly method: string;
   /** Canonical path and query. */
   readonly target: string;
-  /** `METHOD target` that the payment is for from now on; null: what is there is free. */
+  /** `METHOD target` that the payment is for from now on, behind the name of its site; null: what is there is free. */
   readonly sold: string | null;
   /** It has the backend of the request that led there. */
   readonly isSameBackend: boolean;
@@ -71,7 +71,7 @@ export function readRedirect(
   if (plan.kind === "free") return { method, target, sold: null, isSameBackend };
   const accepts = plan.offers.requirements(snapshot.publicUrl + target, versionOf(decision));
   if (!isPaidWith(accepts, paid)) return null;
-  const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${target}`;
+  const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${snapshot.site}${target}`;
   return { method, target, sold, isSameBackend };
 }
 

@@ -2,6 +2,7 @@
  * What the gateway works on: by which settings, in which places, and when the last of it has ended. Nothing here says
  * what becomes of a request (`gateway.ts`).
  */
+import { HostTable } from "../http/host-names.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -15,19 +16,25 @@ import type { Publisher } from "./declined.ts";
 import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import type { HeldCertificates } from "./listener/held-certificates.ts";
-import type { InboundSocket } from "./message/inbound.ts";
+import type { InboundRequest, InboundSocket } from "./message/inbound.ts";
 import type { Drafts } from "./offers/drafts.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
 import { Room, type Comer } from "./room.ts";
 import { VisitIds, type VisitorGround } from "./visitor.ts";
 
-/** What a new configuration may change while requests are served. */
-export interface GatewaySettings {
+/** What is sold to whoever asks by one name, and how that is told. */
+export interface SiteSettings {
   readonly snapshot: Snapshot;
   readonly publish: Publisher;
   readonly cors: CrossOrigin;
   /** Where buyers are helped, as a link; null or none: nowhere. */
   readonly support?: string | null;
+}
+
+/** What a new configuration may change while requests are served. */
+export interface GatewaySettings extends SiteSettings {
+  /** Of those who ask by these names, in place of what holds for all others. Default: of nobody. */
+  readonly hosts?: readonly (readonly [name: string, site: SiteSettings])[];
   /** Requests that are forwarded or pay at the same time; of them an address has as many as are free, else 503. */
   readonly maxInFlight: number;
   /** Peers that say who their clients are. */
@@ -52,9 +59,15 @@ export interface Generation {
   readonly settings: GatewaySettings;
   readonly challenge: Challenge;
   readonly bodies: BodyWatch;
-  readonly ground: VisitorGround;
+  /** The one site that a request is for, by the host that it names. */
+  readonly siteOf: (request: Pick<InboundRequest, "headers">) => ServedSite;
   /** Requests that began with these and have not ended. */
   readonly begun: InFlight;
+}
+
+/** The settings of a site, and what is made of them. */
+export interface ServedSite extends SiteSettings {
+  readonly ground: VisitorGround;
 }
 
 export class Work {
@@ -150,14 +163,19 @@ export class Work {
   }
 
   #generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
-    const { bodyLimits, answerLimits, cors, support } = settings;
-    const told = { cors, help: helpOf(support) };
-    const ground = { ids: this.ids, answers: new AnswerWatch(answerLimits), told };
+    const { bodyLimits, answerLimits, hosts = [] } = settings;
+    const shared = { ids: this.ids, answers: new AnswerWatch(answerLimits) };
+    const siteFrom = ({ snapshot, publish, cors, support = null }: SiteSettings): ServedSite => {
+      const told = { cors, help: helpOf(support) };
+      return { snapshot, publish, cors, support, ground: { ...shared, told } };
+    };
+    const own = siteFrom(settings);
+    const named = new HostTable(hosts.map(([name, site]) => [name, siteFrom(site)] as const));
     return {
       settings,
       challenge,
       bodies: new BodyWatch(bodyLimits),
-      ground,
+      siteOf: ({ headers: { host = "" } }) => named.of(host) ?? own,
       begun: new InFlight(),
     };
   }

@@ -7,6 +7,7 @@ import {
   isEntrance,
   isShadowed,
   PUBLISHED_PATHS,
+  sitesOf,
   VERSION_2_PATHS,
   type Config,
   type PricedAction,
@@ -82,9 +83,9 @@ export interface PublicationsGround {
 }
 
 /** What of a configuration its documents depend on. */
-type Sales = Pick<
+export type PublishedSales = Pick<
   Config,
-  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol" | "sidecar"
+  "routes" | "sites" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol" | "sidecar"
 >;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
@@ -118,11 +119,11 @@ function usualForm({ protocol: { v1, v2 } }: Pick<Config, "protocol">): ListingF
 
 /** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */
 export async function readTermsChanges(
-  config: Sales,
+  config: PublishedSales,
   ledger: Pick<Ledger, "termsChangedAt">,
 ): Promise<TermsChanges> {
   const changes = new Map<string, number>();
-  const routes = await inTurns(listed(config));
+  const routes = (await Promise.all(sitesOf(config).map((site) => inTurns(listed(site))))).flat();
   const now = Math.floor(Date.now() / 1000);
   for (let from = 0; from < routes.length; from += MAX_NOTED_AT_ONCE) {
     const some = routes.slice(from, from + MAX_NOTED_AT_ONCE);
@@ -136,11 +137,11 @@ export async function readTermsChanges(
 }
 
 /**
- * The documents of one configuration. Who pays the network fee on Solana is no term of a route: it may change
+ * The documents of one site, or of all that is sold at any. Who pays the network fee on Solana is no term of a route: it may change
  * at any time, and costs the buyer nothing; what is written anew then is written when it is asked for.
  */
 export class Publications {
-  readonly #config: Sales;
+  readonly #config: PublishedSales;
   readonly #feePayers: FeePayers;
   readonly #stopped: StopSource;
   readonly #sold: readonly SoldEntry[];
@@ -160,7 +161,7 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
+  constructor(config: PublishedSales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
     const { feePayers, others, quality, stopped = NO_STOPS } = ground;
     this.#config = config;
     this.#feePayers = feePayers;
@@ -175,7 +176,7 @@ export class Publications {
   }
 
   /** The same as by the constructor, a step for each route. */
-  static *steps(config: Sales, ground: PublicationsGround): Steps<Publications> {
+  static *steps(config: PublishedSales, ground: PublicationsGround): Steps<Publications> {
     const made = new Publications(config, ground, yield* soldSteps(config, ground));
     made.#catalogue = yield* catalogueOf(made.#sold);
     return made;
@@ -418,22 +419,24 @@ function* listed({
 }
 
 function* soldSteps(
-  config: Sales,
+  config: PublishedSales,
   { changes, feePayers, quality: told, stopped = NO_STOPS }: PublicationsGround,
 ): Steps<readonly SoldEntry[]> {
   const quality = config.discovery.quality ? told : undefined;
-  const { brand } = config.paywall;
   const sold: SoldEntry[] = [];
-  for (const { route, action, offers, terms } of yield* listed(config)) {
-    yield;
-    const entry = {
-      ...terms,
-      service: serviceOf(action.metadata, brand),
-      lastUpdated: changes.get(route.key) ?? 0,
-      quality: quality?.of(route.key),
-    };
-    const stops = { route: route.key, networks: onlyStopped(stopped) };
-    sold.push({ route, action, entry, offers: new Offers(offers, feePayers, stops) });
+  for (const site of sitesOf(config)) {
+    if (config.sites.length > 0 && !site.discovery.listed) continue;
+    for (const { route, action, offers, terms } of yield* listed(site)) {
+      yield;
+      const entry = {
+        ...terms,
+        service: serviceOf(action.metadata, site.paywall.brand),
+        lastUpdated: changes.get(route.key) ?? 0,
+        quality: quality?.of(route.key),
+      };
+      const stops = { route: route.key, networks: onlyStopped(stopped) };
+      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, stops) });
+    }
   }
   return sold;
 }

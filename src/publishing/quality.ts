@@ -2,7 +2,7 @@
  * The ledger's books -> how well each route was delivered. Read again and again, a page at a time, so that payments
  * have the ledger to themselves meanwhile; what requests are answered with is what was read last.
  */
-import type { Config } from "../config/config.ts";
+import { sitesOf, type Config } from "../config/config.ts";
 import type { QualityNews, RouteQuality, ToldQualities } from "../discovery/quality.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { Books, SaleRecord } from "../ledger/books.ts";
@@ -28,7 +28,7 @@ const DAYS = 29;
 export interface QualityGround {
   readonly books: Pick<Books, "sales">;
   /** What is sold now. */
-  readonly config: () => Pick<Config, "routes" | "discovery">;
+  readonly config: () => Pick<Config, "routes" | "sites" | "discovery">;
   readonly keepMs: number | null;
   readonly news: QualityNews;
   readonly logger: Logger;
@@ -78,18 +78,17 @@ async function readQualities(
   const keptMs = keepMs === null ? 0 : Math.ceil((nowMs - keepMs) / DAY_MS) * DAY_MS;
   const wholeMs = today - DAYS * DAY_MS;
   let sinceMs = Math.max(wholeMs, keptMs);
-  const { routes } = config();
-  const router = await inTurns(
-    Router.steps(
-      routes.map(({ methods, pattern, key }) => ({ methods, pattern, value: key })),
-      { guarded: () => false, unmatchedGuarded: false },
-    ),
-  );
+  const routers = new Map<string, Router<string>>();
+  for (const { site, routes } of sitesOf(config())) {
+    const values = routes.map(({ methods, pattern, key }) => ({ methods, pattern, value: key }));
+    const terms = { guarded: () => false, unmatchedGuarded: false };
+    routers.set(site, await inTurns(Router.steps(values, terms)));
+  }
   const tallies = new Map<string, Tally>();
   let after: SaleRecord | undefined;
   for (let count = 0; count < MAX_SALES; count += PAGE) {
     const page = await books.sales({ sinceMs, after, limit: PAGE });
-    for (const sale of page) note(sale, nowMs, router, tallies);
+    for (const sale of page) note(sale, nowMs, routers, tallies);
     after = page.at(-1);
     if (after === undefined || page.length < PAGE) break;
     if (count + PAGE >= MAX_SALES) sinceMs = after.claimedMs;
@@ -103,12 +102,14 @@ async function readQualities(
 function note(
   { binding, payer, state, claimedMs, deliveredMs }: SaleRecord,
   nowMs: number,
-  router: Router<string>,
+  routers: ReadonlyMap<string, Router<string>>,
   tallies: Map<string, Tally>,
 ): void {
-  const space = binding.indexOf(" ");
-  const match = router.match(binding.slice(0, space), binding.slice(space + 1));
-  if (match.kind !== "route") return;
+  // `METHOD /path`, with the name of the site before the path where it has one.
+  const [space, slash] = [binding.indexOf(" "), binding.indexOf("/")];
+  const router = routers.get(binding.slice(space + 1, slash));
+  const match = router?.match(binding.slice(0, space), binding.slice(slash));
+  if (match?.kind !== "route") return;
   const tally = tallies.get(match.value) ?? {
     payers: new Set(),
     deliveryMs: [],

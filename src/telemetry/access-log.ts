@@ -24,6 +24,8 @@ export interface AccessEntry {
   readonly method: string;
   /** Path and query as they came. */
   readonly target: string;
+  /** Whom it asked, as it came. */
+  readonly host: string | null;
   /** `1.1`. */
   readonly version: string;
   readonly status: number;
@@ -154,7 +156,8 @@ function jsonLine(entry: AccessEntry, time: string): string {
   const { payment, agent, requestId } = entry;
   const asked = `"method":${quoted(method, MAX_WORD)},"target":${quoted(target, MAX_TARGET)}`;
   const answered = `"status":${status},"bytes":${bytes},"ms":${Math.round(ms * 1000) / 1000}`;
-  let line = `{"time":"${time}","client":${quoted(client, MAX_WORD)},${asked},${answered},`;
+  const whom = entry.host === null ? "" : `"host":${quoted(entry.host, MAX_WORD)},`;
+  let line = `{"time":"${time}","client":${quoted(client, MAX_WORD)},${whom}${asked},${answered},`;
   line += `"route":${quoted(route, MAX_ROUTE)},"outcome":"${outcome}"`;
   if (sale !== null) {
     const { amount, asset, network, payer, transaction } = sale;

@@ -16,6 +16,22 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     topics: ["hosts"],
   },
   {
+    name: "answers every host by the routes of the first",
+    cites: "H4",
+    file: "src/gateway/work.ts",
+    find: `named.of(host) ?? own`,
+    put: `(host === "" ? named.of(host) : undefined) ?? own`,
+    topics: ["hosts"],
+  },
+  {
+    name: "takes a host below one of the file for that one",
+    cites: "H4",
+    file: HOSTS,
+    find: `return this.#names.get(host) ?? this.#below(host);`,
+    put: `return this.#names.get(host) ?? this.#names.get(host.split(".").slice(1).join(".")) ?? this.#below(host);`,
+    topics: ["hosts"],
+  },
+  {
     name: "does not know a host by its final dot",
     cites: "H4",
     file: HOSTS,
@@ -44,8 +60,8 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     name: "takes a host whose name ends like one below a wildcard",
     cites: "H4",
     file: HOSTS,
-    find: `if (this.#endings.has(host.slice(dot))) return true;`,
-    put: `if ([...this.#endings].some((ending) => host.endsWith(ending.slice(1)))) return true;`,
+    find: `const found = this.#endings.get(host.slice(dot));`,
+    put: `const found = [...this.#endings].find(([each]) => host.endsWith(each.slice(1)))?.[1];`,
     topics: ["hosts"],
   },
   {

@@ -17,7 +17,7 @@ export type Unmatched = "deny" | "free";
 /**
  * The gateways under attack. Each case runs before the first two, which differ in what happens to requests
  * that no route matches, unless it is made for one: `secure` speaks TLS, with HTTP/2; `trusting` takes our word
- * for where a request comes from, and has short limits; `rewriting` gives its backend other paths and lines;
+ * for where a request comes from, has short limits, and sells nothing under another name; `rewriting` gives its backend other paths and lines;
  * `listed` speaks TLS, too, serves the hosts that are listed and hands on the names that are; `crowded` as well, with
  * few places and connections, takes our word for who asks. These two have a facilitator that others may call: that of
  * `listed` knows its callers by a token, that of `crowded` takes no small amounts.
@@ -136,7 +136,7 @@ cors: ${unmatched === "free"}
 discovery: { wellKnown: true, openapi: true, llms: true }
 limits: { header: ${HEAD_LIMIT_BYTES}B${upstream === null ? "" : `, body: ${BODY_LIMIT_BYTES}B`}, inFlight: ${inFlight}${SHORT_LIMITS[gateway]} }
 trustedProxies: [${believesUs(gateway) ? "127.0.0.0/8, 10.0.0.0/8" : ""}]
-${gateway === "listed" ? `hosts: ${LISTED_HOSTS}` : ""}
+${hostsYaml(gateway)}
 shutdown: 1s
 logging: { level: debug }
 routes:
@@ -156,8 +156,14 @@ function facilitatorYaml({ gateway, facilitatorPort }: ShopPlaces): string {
   return gateway === "listed" ? `${listen}\n  auth: { bearer: "${CALLERS_TOKEN}" }` : "";
 }
 
-/** Beside that of `publicUrl`. */
-const LISTED_HOSTS = '["*.partner.example", "mirror.example"]';
+/** Beside that of `publicUrl`: names of the same shop, or of another one, where nothing of this one is to be had. */
+function hostsYaml(gateway: Gateway): string {
+  if (gateway === "listed") return 'hosts: ["*.partner.example", "mirror.example"]';
+  if (gateway !== "trusting") return "";
+  return `hosts:
+  closed.example: { routes: { "/free/*": deny, GET /health: free } }
+  "*.closed.example": { publicUrl: http://www.closed.example, routes: { GET /health: deny } }`;
+}
 
 /** The client chooses among the sites of the backend, by the hosts and the names that are listed. */
 const listing = (upstream: string): string => `upstreams:

@@ -160,10 +160,30 @@ export const LEFT_OUT: readonly string[] = [
   "upstreams.NAME.tls.serverName",
 ];
 
+/** Of a host of the file, beside routes. */
+const HOST: Readonly<Record<string, unknown>> = {
+  publicUrl: "http://shop.localhost:8404",
+  upstream: "other",
+  routes: { "GET /elsewhere": "$0.02", "GET /free": "free" },
+  unmatched: "free",
+  payTo: { evm: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C" },
+  accept: [NETWORK],
+  mode: "shadow",
+  support: "shop@example.com",
+  discovery: { llms: true },
+  paywall: { brand: "Shop" },
+  cors: true,
+};
+
 /** All that the schema has, but for {@link LEFT_OUT} and what wants a restart. */
 export const KEY_CHANGES: readonly KeyChange[] = [
   only("publicUrl", ["publicUrl"], "http://127.0.0.1:8402"),
   only("hosts", ["hosts"], ["gateway"]),
+  ...Object.entries(HOST).map(([key, value]) =>
+    only(`hosts.NAME.${key}`, ["hosts"], {
+      "shop.localhost": { routes: { "GET /there": "$0.01" }, [key]: value },
+    }),
+  ),
   only("trustedProxies", ["trustedProxies"], ["10.0.0.0/8"]),
   ...Object.entries(LIMITS).map(([key, value]) => only(`limits.${key}`, ["limits", key], value)),
   only("shutdown.within", ["shutdown"], { within: "20s" }),

@@ -57,8 +57,8 @@ export interface RunningGateway {
   /** What reached the backend, in order. */
   readonly upstream: readonly RecordedRequest[];
   readonly running: Running;
-  /** Puts other routes in place of the ones it has; false where they are refused. */
-  reroute(routes: string): Promise<boolean>;
+  /** Puts other routes in place of the ones it has, and more of the file; false where they are refused. */
+  reroute(routes: string, more?: string): Promise<boolean>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -88,8 +88,8 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const folder = join(tmpdir(), `coinslot-test-${randomUUID()}`);
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const storePath = setup.storePath ?? join(folder, "ledger.db");
-  const parse = ({ routes = DEFAULT_ROUTES }: Pick<GatewaySetup, "routes">) =>
-    parseConfig(writeConfig({ ...setup, routes, storePath }, backendUrl, payee), {
+  const parse = ({ routes = DEFAULT_ROUTES, more = "" }: Pick<GatewaySetup, "routes" | "more">) =>
+    parseConfig(writeConfig({ ...setup, routes, more, storePath }, backendUrl, payee), {
       file: "test.yaml",
       env: { SIGNER: signer.privateKey },
       readFile: () => {
@@ -111,8 +111,8 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
     signer: signer.address,
     upstream,
     running,
-    async reroute(routes) {
-      const changed = parse({ routes });
+    async reroute(routes, more = setup.more) {
+      const changed = parse({ routes, ...(more !== undefined && { more }) });
       if (!changed.ok) throw new Error(formatProblems(changed.problems, changed.text));
       next = changed;
       return (await running.reload("POST /-/reload")).reloaded;

@@ -10,15 +10,24 @@ clients call themselves: those would have been turned away, or have paid.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.`;
 
+interface Options {
+  readonly host?: string;
+  readonly json?: boolean;
+}
+
 export function addForecast(program: Command, done: (code: number) => void): void {
   program
     .command("forecast")
     .description("what the file's prices would have earned by requests of the past")
     .argument("<file>", "the configuration file (YAML)")
     .argument("<logs...>", "access logs")
+    .option(
+      "--host <name>",
+      "one of the file's hosts, for logs whose lines do not say whom they are for",
+    )
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
-    .action(async (file: string, logs: readonly string[], options: { readonly json?: boolean }) => {
+    .action(async (file: string, logs: readonly string[], options: Options) => {
       const { forecast } = await import("../forecast/forecast.ts");
       done(await forecast(file, logs, options));
     });

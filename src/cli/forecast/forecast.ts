@@ -23,13 +23,13 @@ const DECIMALS = 6;
 export async function forecast(
   file: string,
   logs: readonly string[],
-  { json }: { readonly json?: boolean },
+  { json, host }: { readonly json?: boolean; readonly host?: string },
 ): Promise<number> {
   const config = await loadOrExplain(file);
   if (config === undefined) return 1;
   const progress = new ProgressLine();
   try {
-    const found = await forecastOf(config, linesOf(logs, progress));
+    const found = await forecastOf(config, linesOf(logs, progress), host);
     progress.clear();
     if (json === true) process.stdout.write(toJson(jsonOf(found)));
     else tell(found);

@@ -1,7 +1,7 @@
 /** Rules as a table, and one request's explanation as a page, for people. */
 import { STATUS_CODES } from "node:http";
 import { printable } from "../../config/config.ts";
-import type { ExplanationView, PriceView, RulesView, RuleView } from "./routes-view.ts";
+import type { ExplanationView, PriceView, RulesView, RuleView, SiteView } from "./routes-view.ts";
 
 const COLORS = { priced: 33, free: 32, deny: 31, heading: 1 } as const;
 const HEAD = ["METHODS", "PATTERN", "PRICE", "UPSTREAM", "LINE"];
@@ -10,11 +10,15 @@ const NOTHING = "-";
 
 type Cells = readonly string[];
 
+/** A table for the file's own site, where it has one, and one for each host, under its name. */
+export function rulesText({ hosts = [], ...own }: RulesView, color: boolean): string {
+  const tables = hosts.map(({ host, ...view }) => `${host}\n${ruleTable(view, color)}`);
+  const first = own.rules.length === 0 && hosts.length > 0 ? [] : [ruleTable(own, color)];
+  return [...first, ...tables].join("\n");
+}
+
 /** One line for each way to pay; the rules in the order in which they win. */
-export function ruleTable(
-  { listing, documents, rules, unmatched }: RulesView,
-  color: boolean,
-): string {
+function ruleTable({ listing, documents, rules, unmatched }: SiteView, color: boolean): string {
   const own: readonly Cells[] = [...(listing === null ? [] : [listing]), ...documents].map(
     (path) => {
       return ["GET,HEAD", path, "free (the gateway's own)", NOTHING, NOTHING];

@@ -1,6 +1,13 @@
 /** Rules and explanations as `routes --json` writes them: plain values, nothing secret. */
 import type { Explanation } from "../../diagnosis/explanation.ts";
-import type { Config, RouteSettings } from "../../config/config.ts";
+import {
+  PUBLISHED_PATHS,
+  type Config,
+  type RouteSettings,
+  type Site,
+} from "../../config/config.ts";
+import { inWinningOrder } from "../../diagnosis/rule-order.ts";
+import { documentPaths } from "../../publishing/publishing.ts";
 import { formatAmount } from "../../x402/amount.ts";
 
 export interface PriceView {
@@ -28,8 +35,14 @@ export interface RuleView {
   readonly upstream: string | null;
 }
 
-export interface RulesView {
+export interface RulesView extends SiteView {
   readonly file: string;
+  /** Of each other host of the file; only where it has some. */
+  readonly hosts?: readonly (SiteView & { readonly host: string })[];
+}
+
+/** What holds for one host, or for all that have nothing of their own. */
+export interface SiteView {
   /** Path of the gateway's own listing, which comes before every rule; null: not served. */
   readonly listing: string | null;
   /** Paths of its other documents that are served: those that no rule names. */
@@ -59,7 +72,7 @@ export interface ExplanationView {
   readonly notes: readonly string[];
 }
 
-export function ruleView({ key, line, methods, pattern, action }: RouteSettings): RuleView {
+function ruleView({ key, line, methods, pattern, action }: RouteSettings): RuleView {
   const offers = action.kind === "priced" ? action.offers : [];
   return {
     key,
@@ -80,11 +93,17 @@ export function ruleView({ key, line, methods, pattern, action }: RouteSettings)
   };
 }
 
-export function unmatchedView({
-  unmatched,
-  defaultUpstream,
-}: Pick<Config, "unmatched" | "defaultUpstream">): RulesView["unmatched"] {
-  return { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null };
+export function siteView(config: Site<Config>): SiteView {
+  const { routes, unmatched, defaultUpstream, publicUrl } = config;
+  // The gateway's own resources, before every rule.
+  const paths = publicUrl === null ? [] : [...documentPaths(config)];
+  const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
+  return {
+    listing,
+    documents: paths.filter((path) => path !== listing),
+    rules: inWinningOrder(routes).map(ruleView),
+    unmatched: { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null },
+  };
 }
 
 export function explanationView(explanation: Explanation): ExplanationView {

@@ -1,12 +1,10 @@
 /** `coinslot routes FILE [METHOD URL]`: all rules in the order in which they win, or why one of them does. */
 import { explain } from "../../diagnosis/explanation.ts";
-import { documentPaths } from "../../publishing/publishing.ts";
-import { inWinningOrder } from "../../diagnosis/rule-order.ts";
-import { PUBLISHED_PATHS } from "../../config/config.ts";
+import { sitesOf } from "../../config/config.ts";
 import { loadOrExplain } from "../load.ts";
 import { toJson } from "../payments/payment-text.ts";
-import { explanationPage, ruleTable } from "./routes-text.ts";
-import { explanationView, ruleView, unmatchedView } from "./routes-view.ts";
+import { explanationPage, rulesText } from "./routes-text.ts";
+import { explanationView, siteView } from "./routes-view.ts";
 import { wantsColor } from "../terminal.ts";
 
 export interface RoutesOptions {
@@ -39,18 +37,10 @@ export async function routes(
   }
   const color = wantsColor(process.stdout);
   if (method === undefined || url === undefined) {
-    const rules = inWinningOrder(config.routes).map(ruleView);
-    // The gateway's own resources, before every rule.
-    const paths = [...documentPaths(config)];
-    const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
-    const view = {
-      file,
-      listing,
-      documents: paths.filter((path) => path !== listing),
-      rules,
-      unmatched: unmatchedView(config),
-    };
-    process.stdout.write(json ? toJson(view) : ruleTable(view, color));
+    const [own, ...others] = sitesOf(config);
+    const hosts = others.map((each) => ({ host: each.site, ...siteView(each) }));
+    const view = { file, ...siteView(own), ...(hosts.length > 0 && { hosts }) };
+    process.stdout.write(json ? toJson(view) : rulesText(view, color));
     return 0;
   }
   const asked = preflight

@@ -1,4 +1,5 @@
 /** `facilitator`: who settles which network, and where that is offered to others. */
+import { hasRoutes } from "../hosts.ts";
 import { z } from "zod";
 import type { AtomicAmount } from "../../x402/amount.ts";
 import { isNetworkName, type NetworkName } from "../../x402/network.ts";
@@ -138,7 +139,7 @@ export function resolveFacilitator(
         ? { ...each, assets: settled.filter(isEvmAsset) }
         : { ...each, assets: settled.filter(isSolanaAsset) };
     }),
-    payees: context.tree.has(["routes"]) || allowed.length > 0 ? payees : "any",
+    payees: hasRoutes(context) || allowed.length > 0 ? payees : "any",
     leastAttodollars: embedded?.allow?.minAmount ?? null,
     remote,
     foreign,

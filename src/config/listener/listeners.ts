@@ -142,8 +142,8 @@ function addressOr<Shape extends typeof listenerMap | typeof publicListenerMap>(
   );
 }
 
-/** Names in a list at most. */
-const MAX_HOSTS = 1024;
+/** Names in a list at most, and in a map. */
+export const MAX_HOSTS = 1024;
 
 export const hostNames = listOf(
   textLike(
@@ -185,10 +185,10 @@ interface PublicGround {
   readonly hosts?: readonly string[];
 }
 
-/** The public listeners. `name`: by which clients ask for their certificates; null: a proxy before them does. */
+/** The public listeners. `names`: by which clients ask for their certificates; none: a proxy before them does. */
 export function resolveListen(
   { listen, publicUrl, ...document }: PublicGround,
-  name: string | null,
+  names: readonly string[],
   context: Context,
 ): { readonly listen: readonly PublicListenerSettings[]; readonly acme: AcmeSettings | null } {
   const { tree, problems } = context;
@@ -203,7 +203,7 @@ export function resolveListen(
     if (redirect) checkRedirect({ path, publicUrl, isSecure: tls !== undefined }, context);
     if (tls?.acme === undefined) {
       return {
-        ...resolveListener({ address, ...filesOf(tls, path, context) }, path, context, name),
+        ...resolveListener({ address, ...filesOf(tls, path, context) }, path, context, names),
         redirect,
       };
     }
@@ -270,31 +270,34 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.[0-9]+){3}|\[?::1\]?|.*\.localhost)$/.test(host);
 }
 
-/** One address, at its place in the file. `name`: by which clients ask for its certificate; null: not known. */
+/** One address, at its place in the file. `names`: by which clients ask for its certificate; none: not known. */
 export function resolveListener(
   { address: { host, port }, tls }: WrittenListener,
   path: Path,
   context: Context,
-  name: string | null = null,
+  names: readonly string[] = [],
 ): ListenerSettings {
   if (tls === undefined) return { host, port, tls: null };
   const files = { certFile: context.absolute(tls.cert), keyFile: context.absolute(tls.key) };
-  checkKeyPair(files, { path: [...path, "tls"], name }, context);
+  checkKeyPair(files, { path: [...path, "tls"], names }, context);
   return { host, port, tls: files };
 }
 
 /** The texts are not kept: the listener reads them when it opens, and again when they change. */
 function checkKeyPair(
   { certFile, keyFile }: ListenerTls,
-  { path, name }: { readonly path: Path; readonly name: string | null },
+  { path, names }: { readonly path: Path; readonly names: readonly string[] },
   context: Context,
 ): void {
   const { problems, environment } = context;
   const cert = context.pemText([...path, "cert"], certFile, "certificates");
   const key = context.pemText([...path, "key"], keyFile, "a key");
   if (cert === undefined || key === undefined) return;
-  const found = keyPairFault(cert, key, (environment.now ?? Date.now)(), name);
-  if (found === null) return;
+  const now = (environment.now ?? Date.now)();
+  const found = [...names, null]
+    .map((name) => keyPairFault(cert, key, now, name))
+    .find((each) => each !== null);
+  if (found === undefined) return;
   const { severity, part, code, message, hint } = found;
   problems.add(severity, [...path, part], fault(code, `the file ${message}`, hint));
 }
@@ -322,7 +325,7 @@ function placedAddresses(
   const isWritten = context.tree.stands(["listen"]);
   if (sidecar !== undefined && !isWritten) {
     named.push({ path: ["sidecar", "listen"], address: sidecar.listen });
-  } else if (isWritten || routes !== undefined) {
+  } else if (isWritten || routes !== undefined || context.tree.keys(["hosts"]).length > 0) {
     for (const [index, { address }] of listen.entries()) {
       named.push({ path: placeOf(index, context), address });
     }

@@ -64,7 +64,6 @@ export const sidecar = map({
 /** Keys of the file that mean something only where requests are forwarded here. */
 const FORWARDING: readonly Path[] = [
   ["listen"],
-  ["hosts"],
   ["upstream"],
   ["upstreams"],
   ["headers"],
@@ -103,7 +102,14 @@ export function resolveSidecar(beside: BesideSidecar, context: Context): Sidecar
 function refuseForwarding({ routes = {}, workers }: BesideSidecar, context: Context): void {
   const { tree, problems } = context;
   const ofRoutes = Object.keys(routes).map((key) => ["routes", key, "upstream"]);
-  for (const path of [...FORWARDING, ...ofRoutes]) {
+  const hosts = tree.keys(["hosts"]).map((name) => ["hosts", name]);
+  const ofHosts = hosts.flatMap((host) => [
+    [...host, "upstream"],
+    ...tree.keys([...host, "routes"]).map((key) => [...host, "routes", key, "upstream"]),
+  ]);
+  // A list says who is refused, which is the proxy's to do; of a map each name is a site.
+  const list = hosts.length > 0 ? [] : [["hosts"]];
+  for (const path of [...FORWARDING, ...list, ...ofRoutes, ...ofHosts]) {
     if (!tree.has(path)) continue;
     const message =
       "has no effect beside sidecar: your own proxy receives and forwards the requests";
@@ -113,7 +119,7 @@ function refuseForwarding({ routes = {}, workers }: BesideSidecar, context: Cont
     const message = "a sidecar is one process: its answers and passes wait in its memory";
     problems.error(["workers"], fault(NOT_YET, message, "leave the key out"));
   }
-  if (!tree.has(["routes"])) {
+  if (!tree.has(["routes"]) && hosts.length === 0) {
     const message = "has no effect without routes: there is nothing to ask about";
     problems.errorAtKey(["sidecar"], fault("unused-key", message, "add routes"));
   }

@@ -51,6 +51,7 @@ export const PROBLEM_CODES = {
   "outside-strip": "A route has paths that its upstream cannot be sent.",
   "unsafe-retry": "A request that may do its work twice is tried again.",
   "odd-host": "The name of a host looks like a mistyped word.",
+  "duplicate-host": "A name belongs to two sites.",
   "open-host": "Buyers choose which site of the backend answers.",
   "bad-header": "A header field is the gateway's own to write.",
   // Routes and prices.

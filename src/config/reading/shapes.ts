@@ -25,6 +25,8 @@ const MAX_TEXT = 4096;
  * Placeholders are not part of it, they are allowed in every value.
  */
 export interface Form {
+  /** It looks like another part of the file: `#/properties/routes`. */
+  readonly $ref?: string;
   readonly type?: "string" | "number" | "integer" | "boolean" | "array";
   readonly enum?: readonly (string | number | boolean)[];
   readonly pattern?: string;

@@ -64,7 +64,6 @@ export const VERSION_2_PATHS = {
   plainSearch: "/discovery/search",
 } as const;
 
-const PAGE: Path = ["discovery", "page"];
 /** What is there for programs, whether or not this file turns it on. */
 const RESERVED =
   /^\/(?:(?:v2\/)?discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
@@ -133,10 +132,11 @@ function readPagePath(text: string): Result<string, Fault> {
 export function resolveDiscovery(
   { openapi, page, contact: written, facilitator, ...flags }: z.output<typeof discovery>,
   context: Context,
+  path: Path = ["discovery"],
 ): DiscoverySettings {
   return {
     ...flags,
-    openapi: resolveOpenApi(openapi, context),
+    openapi: resolveOpenApi(openapi, [...path, "openapi", "from"], context),
     page: page ?? null,
     contact: written ?? null,
     facilitator: facilitator ?? null,
@@ -154,26 +154,27 @@ export function isShadowed(
 /** Warns of documents that are switched on and never served. */
 export function reviewDiscovery(
   config: { readonly discovery: DiscoverySettings; readonly routes: readonly RouteSettings[] },
+  path: Path,
   { problems }: Context,
 ): void {
   const { wellKnown, openapi, llms } = config.discovery;
   const isOn = { wellKnown, openapi: openapi !== "off", llms };
   for (const key of ["wellKnown", "openapi", "llms"] as const) {
-    const path = PUBLISHED_PATHS[key];
-    if (!isOn[key] || !isShadowed(config, path)) continue;
-    const message = `has no effect: a route of this file has the path ${path}`;
+    const served = PUBLISHED_PATHS[key];
+    if (!isOn[key] || !isShadowed(config, served)) continue;
+    const message = `has no effect: a route of this file has the path ${served}`;
     const hint = "leave one of them out; a route with that very path wins";
-    problems.add("warning", ["discovery", key], fault("unused-key", message, hint), "key");
+    problems.add("warning", [...path, key], fault("unused-key", message, hint), "key");
   }
 }
 
 function resolveOpenApi(
   written: z.output<typeof openapi>,
+  path: Path,
   context: Context,
 ): DiscoverySettings["openapi"] {
   if (typeof written === "boolean") return written ? "routes" : "off";
   const file = context.absolute(written.from);
-  const path = ["discovery", "openapi", "from"];
   const text = context.fileText(path, file, "a file");
   if (text === undefined) return "off";
   const description = readBackendDescription(text);
@@ -250,21 +251,22 @@ export function isEntrance({
 
 /** A route that the file names there would never be asked for; a pattern around it loses this one path. */
 export function checkPage(
-  page: string | undefined,
+  page: string | null,
   routes: readonly RouteSettings[],
+  path: Path,
   { problems }: Context,
 ): void {
-  if (page === undefined) return;
+  if (page === null) return;
   const segments = page.slice(1).split("/");
   for (const route of routes) {
     if (!covers(route, segments)) continue;
     const place = `${JSON.stringify(route.key)} on line ${route.line}`;
     if (route.pattern === page) {
       const message = `is the path of the route ${place}, which would never be asked for`;
-      problems.error(PAGE, fault("page-taken", message, "choose another path for the page"));
+      problems.error(path, fault("page-taken", message, "choose another path for the page"));
     } else if (route.action.kind !== "deny") {
       const message = `is one path of the route ${place}, which loses it`;
-      problems.add("warning", PAGE, fault("page-taken", message));
+      problems.add("warning", path, fault("page-taken", message));
     }
   }
 }

@@ -2,15 +2,19 @@
  * Free holes: requests that are free although the paths around them cost money. Each is legal and may be
  * meant, but a hole nobody meant gives away what the file was written to sell.
  */
+import { routePath, termPath } from "../hosts.ts";
 import type { Context } from "../reading/context.ts";
 import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "./route-key.ts";
-import { methodsOverlap, type RouteSettings } from "./routes.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
 import type { Path } from "../reading/tree.ts";
 
 /** What decides whether a request is free. */
 interface Priced {
+  /** See `sitesOf`. */
+  readonly site: string;
   readonly routes: readonly RouteSettings[];
   readonly unmatched: "deny" | "free";
   readonly sidecar: object | null;
@@ -19,18 +23,19 @@ interface Priced {
 /** Examples named in one message. */
 const MAX_EXAMPLES = 3;
 
-export function warnOfFreeHoles(config: Priced, { problems }: Context): void {
+export function warnOfFreeHoles(config: Priced, context: Context): void {
+  const { problems } = context;
   const rests = new RestPatterns(config.routes);
   for (const route of config.routes) {
     if (route.action.kind !== "free") continue;
     const around = rests.around(route).find((each) => each.action.kind === "priced");
     if (around === undefined) continue;
     const message = `is free although ${around.key} (line ${around.line}) is priced around it`;
-    const path = ["routes", route.key];
+    const path = routePath(route);
     const hint = "give it a price, or put what is free where nothing is sold";
     problems.add("warning", path, fault("free-hole", message, hint), "key");
   }
-  for (const [path, below] of freeBelow(config, rests)) {
+  for (const [path, below] of freeBelow(config, rests, context)) {
     const examples = below.slice(0, MAX_EXAMPLES).map((route) => `${route.pattern}/…`);
     const more = below.length > MAX_EXAMPLES ? ` and ${below.length - MAX_EXAMPLES} more` : "";
     const message = `leaves what lies below priced paths free: ${examples.join(", ")}${more}`;
@@ -41,8 +46,8 @@ export function warnOfFreeHoles(config: Priced, { problems }: Context): void {
 
 /** Paths that are free and may be the priced ones' by another name: only the backend knows which it has. */
 export function warnOfFreeAliases(
-  { routes, unmatched, sidecar }: Priced,
-  { problems }: Context,
+  { site, routes, unmatched, sidecar }: Priced,
+  context: Context,
 ): void {
   const priced = routes.filter(({ action }) => action.kind === "priced");
   const isCaught = routes.some(({ pattern, methods }) => pattern === "/*" && methods === null);
@@ -55,15 +60,58 @@ export function warnOfFreeAliases(
   const message = `leaves free what the backend may serve under another path than ${pattern}: ${examples}`;
   const asks = sidecar === null ? "; coinslot doctor asks the backend" : "";
   const hint = `write unmatched: deny and list what is free${asks}`;
-  problems.add("warning", ["unmatched"], fault("free-aliases", message, hint), "key");
+  const path = termPath(site, "unmatched", context);
+  context.problems.add("warning", path, fault("free-aliases", message, hint), "key");
+}
+
+/** What of a site leads to backends. */
+interface Shop extends Priced {
+  readonly defaultUpstream: string | null;
+  readonly upstreams: readonly Upstream[];
+}
+
+/** What one site sells and another gives away, since both ask the same backend for the same path. */
+export function warnOfSharedBackends(sites: readonly Shop[], context: Context): void {
+  for (const shop of sites.length > 1 ? sites : []) {
+    if (shop.sidecar !== null) return;
+    const rests = new RestPatterns(shop.routes);
+    const shapes = Map.groupBy(shop.routes, shapeOf);
+    const others = sites.filter(({ site }) => site !== shop.site);
+    for (const sold of others.flatMap(({ routes }) => routes)) {
+      if (sold.action.kind !== "priced") continue;
+      const same = shapes.get(shapeOf(sold))?.find((each) => methodsOverlap(each, sold));
+      const deciding = same ?? rests.around(sold).at(-1);
+      const free = deciding === undefined ? shop.unmatched : deciding.action.kind;
+      const { action } = deciding ?? {};
+      const leads = action?.kind === "free" ? action.upstream : shop.defaultUpstream;
+      if (free !== "free" || !isSameBackend(shop.upstreams, leads, sold.action.upstream)) continue;
+      const message = `leaves free what ${sold.key} sells (line ${sold.line}): both ask the same backend`;
+      const hint = "close it here as well, or name an upstream that serves this host alone";
+      const path = deciding ? routePath(deciding) : termPath(shop.site, "unmatched", context);
+      context.problems.add("warning", path, fault("free-hole", message, hint), "key");
+      break;
+    }
+  }
+}
+
+/** Whether two upstreams have a target in common; one that is told the host may tell sites apart by it. */
+function isSameBackend(upstreams: readonly Upstream[], one: string | null, other: string): boolean {
+  const urlsOf = (name: string | null): readonly string[] => {
+    const upstream = upstreams.find((each) => each.name === name);
+    if (upstream === undefined || upstream.host.kind === "preserve") return [];
+    return upstream.targets.map(({ url }) => url);
+  };
+  const urls = new Set(urlsOf(one));
+  return urlsOf(other).some((url) => urls.has(url));
 }
 
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
 function freeBelow(
   config: Priced,
   rests: RestPatterns,
+  context: Context,
 ): ReadonlyMap<Path, readonly RouteSettings[]> {
-  const unmatched: Path = ["unmatched"];
+  const unmatched = termPath(config.site, "unmatched", context);
   const found = new Map<RouteSettings | null, RouteSettings[]>();
   for (const route of config.routes) {
     if (route.action.kind !== "priced" || route.segments.at(-1)?.kind === "rest") continue;
@@ -75,9 +123,7 @@ function freeBelow(
     const cause = free ?? null;
     found.set(cause, [...(found.get(cause) ?? []), route]);
   }
-  return new Map(
-    [...found].map(([cause, below]) => [cause ? ["routes", cause.key] : unmatched, below]),
-  );
+  return new Map([...found].map(([cause, below]) => [cause ? routePath(cause) : unmatched, below]));
 }
 
 interface Node {

@@ -54,26 +54,49 @@ interface GlobalTerms {
   readonly payTo?: Payees;
 }
 
+/** Whether somebody settles payments on a network. */
+type Settles = (network: NetworkName) => boolean;
+
+/** What the file says of tokens and of settlement. */
+export interface PricingGround {
+  readonly assets: Assets;
+  readonly settles: Settles;
+}
+
+/** Of which host the routes are: its place in the file, and whom it names itself as payees. */
+interface OfHost {
+  readonly path: Path;
+  readonly payTo: Payees | undefined;
+}
+
+const OF_FILE: OfHost = { path: [], payTo: undefined };
+
 export class Pricing {
   readonly #context: Context;
   readonly #terms: GlobalTerms;
   readonly #assets: Assets;
   readonly #accepted: readonly AcceptedToken[];
-  readonly #settles: (network: NetworkName) => boolean;
+  readonly #settles: Settles;
+  readonly #host: OfHost;
+  /** Where the networks stand that routes inherit. */
+  readonly #acceptPath: Path;
   /** The different prices under which a global entry with its own amount is offered. */
   readonly #fixed = new Map<AcceptedToken, Set<string>>();
 
   constructor(
     context: Context,
     terms: GlobalTerms,
-    assets: Assets,
-    settles: (network: NetworkName) => boolean,
+    { assets, settles }: PricingGround,
+    host = OF_FILE,
   ) {
     this.#context = context;
     this.#terms = terms;
     this.#assets = assets;
     this.#settles = settles;
-    this.#accepted = acceptedTokens(terms.accept ?? [], ["accept"], assets, context);
+    this.#host = host;
+    const own = [...host.path, "accept"];
+    this.#acceptPath = context.tree.has(own) ? own : ["accept"];
+    this.#accepted = acceptedTokens(terms.accept ?? [], this.#acceptPath, assets, context);
   }
 
   offers(route: Path, wanted: Wanted): readonly OfferSettings[] {
@@ -116,7 +139,7 @@ export class Pricing {
       return acceptedTokens(accept, own, this.#assets, this.#context);
     }
     const missing = this.#accepted.length === 0 && !this.#context.tree.has(own);
-    if (missing && this.#context.tree.intact(["accept"]) && !this.#terms.accept?.length) {
+    if (missing && this.#context.tree.intact(this.#acceptPath) && !this.#terms.accept?.length) {
       const message = "this route is priced, but nothing says in which networks it is paid";
       this.#context.errorOnce(route, fault("no-accept", message, "add accept: [base-sepolia]"));
     }
@@ -132,7 +155,8 @@ export class Pricing {
   /** Every network that is accepted needs a payee of its family. */
   #checkPayees(route: Path, wanted: Wanted, tokens: readonly AcceptedToken[]): void {
     const { problems, tree } = this.#context;
-    if (!tree.intact(["payTo"]) || !tree.intact([...route, "payTo"])) return;
+    const places = [["payTo"], [...this.#host.path, "payTo"], [...route, "payTo"]];
+    if (!places.every((path) => tree.intact(path))) return;
     if (this.#terms.payTo === undefined && wanted.payTo === undefined) {
       const message = "this route is priced, but nothing says who is paid";
       this.#context.errorOnce(route, fault("no-payto", message, payToHint(tokens)));
@@ -167,7 +191,7 @@ export class Pricing {
   /** A route's own payee whose network it does not accept is never paid: the global one is, or nobody. */
   #checkOwnPayee(route: Path, wanted: Wanted, kinds: ReadonlySet<Network["kind"]>): boolean {
     const { tree, problems } = this.#context;
-    const list = tree.has([...route, "accept"]) ? [...route, "accept"] : ["accept"];
+    const list = tree.has([...route, "accept"]) ? [...route, "accept"] : this.#acceptPath;
     const written = kindsOf(wanted.payTo);
     if (kinds.size === 0 || written.length === 0 || !tree.intact(list)) return true;
     const isPaid = written.some((kind) => kinds.has(kind));
@@ -181,7 +205,8 @@ export class Pricing {
   }
 
   #placeOfPayee(route: Path, { payTo }: Pick<Wanted, "payTo">, kind: Network["kind"]): Path {
-    const path = payTo?.[kind] === undefined ? ["payTo"] : [...route, "payTo"];
+    const inherited = this.#host.payTo?.[kind] === undefined ? [] : this.#host.path;
+    const path = [...(payTo?.[kind] === undefined ? inherited : route), "payTo"];
     return this.#context.tree.find(path)?.kind === "mapping" ? [...path, kind] : path;
   }
 

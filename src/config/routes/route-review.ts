@@ -1,4 +1,5 @@
 /** What is allowed about routes and most likely a mistake: alike paths at other prices, and payments that end too soon. */
+import { routePath } from "../hosts.ts";
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
@@ -10,12 +11,12 @@ export function reviewRoutes(
 ): void {
   reviewAlikes(routes, context);
   reviewTimeouts(routes, settlementWaitMs, context);
-  for (const { key, segments } of routes) {
-    const last = segments.at(-1);
+  for (const route of routes) {
+    const last = route.segments.at(-1);
     if (last?.kind !== "static" || !/[\w.]\$$/.test(last.text)) continue;
     const message = "has a dollar sign at its end, which is a part of the path like any other";
     const hint = "leave it out: a route is a path, and no regular expression";
-    context.problems.add("warning", ["routes", key], fault("odd-route", message, hint), "key");
+    context.problems.add("warning", routePath(route), fault("odd-route", message, hint), "key");
   }
 }
 
@@ -34,7 +35,7 @@ function reviewAlikes(routes: readonly RouteSettings[], { problems }: Context): 
         `has another price than ${JSON.stringify(first.key)} on line ${first.line}, and many backends serve both ` +
         "alike: buyers take what is cheaper";
       const hint = "give both one price, or deny one of them";
-      const path = ["routes", other.key];
+      const path = routePath(other);
       problems.add("warning", path, fault("alike-routes", message, hint), "key");
     }
   }
@@ -56,9 +57,10 @@ function reviewTimeouts(
 ): void {
   const waited = `limits.settlementWait is ${settlementWaitMs / 1_000}s`;
   let isSaid = false;
-  for (const { key, action } of routes) {
+  for (const route of routes) {
+    const { key, action } = route;
     if (action.kind !== "priced" || action.maxTimeoutSeconds * 1_000 >= settlementWaitMs) continue;
-    const own = ["routes", key, "maxTimeoutSeconds"];
+    const own = [...routePath(route), "maxTimeoutSeconds"];
     const seconds = `${action.maxTimeoutSeconds} seconds`;
     if (tree.has(own)) {
       const message = `is shorter than payments are waited for: ${waited}`;

@@ -28,8 +28,10 @@ import type { Path } from "../reading/tree.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
 export interface RouteSettings extends RouteKey {
-  /** The key as written: `GET,HEAD /health`. */
+  /** The key as written: `GET,HEAD /health`; behind the name of its host where it has one. */
   readonly key: string;
+  /** For requests to this one of `hosts` alone; undefined: to the file's own site. */
+  readonly host?: string;
   /** 1-based line of the key, for messages. */
   readonly line: number;
   readonly action: RouteAction;
@@ -230,23 +232,32 @@ export const routes = named(
 type WrittenRoutes = z.output<typeof routes>;
 type PriceBlock = z.output<typeof priceBlock>;
 
-interface Parts {
-  readonly routes: WrittenRoutes;
-  readonly context: Context;
-  readonly pricing: Pricing;
-  readonly upstreams: Upstreams;
-  /** Where a route says nothing of them. */
+/** Where a route says nothing of them. */
+export interface UsualTerms {
   readonly paymentIdentifier: IdentifierUse;
   readonly repeat: RepeatSettings;
   readonly mode: Mode;
 }
 
+interface Parts extends UsualTerms {
+  readonly routes: WrittenRoutes;
+  readonly context: Context;
+  readonly pricing: Pricing;
+  readonly upstreams: Upstreams;
+  /** Of which host they are; default: of none. */
+  readonly host?: string;
+  /** Where those lead that do not say; default: as the file's upstreams say. */
+  readonly upstream?: string | undefined;
+}
+
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
   const { problems, tree } = parts.context;
-  const conflicts = new Conflicts(parts.context);
+  const { host } = parts;
+  const place = host === undefined ? ["routes"] : ["hosts", host, "routes"];
+  const conflicts = new Conflicts(place, parts.context);
   const resolved: RouteSettings[] = [];
-  for (const key of tree.keys(["routes"])) {
-    const path = ["routes", key];
+  for (const key of tree.keys(place)) {
+    const path = [...place, key];
     const read = readRouteKey(key);
     if (read.ok) conflicts.check(key, read.value);
     else problems.errorAtKey(path, read.error);
@@ -254,7 +265,8 @@ export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
     const value = parts.routes[key];
     const action = value === undefined ? undefined : resolveAction(value, path, parts);
     if (read.ok && action !== undefined) {
-      resolved.push({ key, line: problems.line(path, "key"), ...read.value, action });
+      const named = host === undefined ? { key } : { key: `${host} ${key}`, host };
+      resolved.push({ ...named, line: problems.line(path, "key"), ...read.value, action });
     }
   }
   return resolved;
@@ -268,7 +280,7 @@ function resolveAction(
   const { pricing, upstreams } = parts;
   if (!("kind" in value)) return resolveBlock(value, path, parts);
   if (value.kind === "deny") return { kind: "deny" };
-  const upstream = upstreams.resolve(path, undefined);
+  const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
   return inMode(parts.mode, priced(UNSAID, upstream, pricing.offers(path, wanted), parts));
@@ -282,7 +294,8 @@ function inMode(mode: Mode, action: PricedAction): RouteAction {
 function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction | undefined {
   const { context, pricing, upstreams } = parts;
   const { price, accept, payTo } = block;
-  const upstream = upstreams.resolve(path, block.upstream);
+  const usual = block.upstream === undefined ? parts.upstream : undefined;
+  const upstream = usual ?? upstreams.resolve(path, block.upstream);
   if (price !== undefined && "kind" in price && price.kind === "free") {
     for (const key of Object.keys(block)) {
       if (key === "price" || key === "upstream" || !context.tree.stands([...path, key])) continue;
@@ -316,7 +329,7 @@ function priced(
   block: PriceBlock,
   upstream: string,
   offers: PricedAction["offers"],
-  usual: Pick<Parts, "paymentIdentifier" | "repeat">,
+  usual: Pick<UsualTerms, "paymentIdentifier" | "repeat">,
 ): PricedAction {
   return {
     kind: "priced",
@@ -341,10 +354,12 @@ function priced(
 
 /** Finds keys that match the same requests: the order of a map must not decide between them. */
 class Conflicts {
+  readonly #place: Path;
   readonly #context: Context;
   readonly #byShape = new Map<string, { readonly key: string; readonly route: RouteKey }[]>();
 
-  constructor(context: Context) {
+  constructor(place: Path, context: Context) {
+    this.#place = place;
     this.#context = context;
   }
 
@@ -354,10 +369,11 @@ class Conflicts {
     this.#byShape.set(shape, [...earlier, { key, route }]);
     const rival = earlier.find((each) => methodsOverlap(each.route, route));
     if (rival === undefined) return;
-    const line = this.#context.problems.line(["routes", rival.key], "key");
+    const line = this.#context.problems.line([...this.#place, rival.key], "key");
     const message = `matches the same requests as ${JSON.stringify(rival.key)} on line ${line}`;
     const hint = "remove one of them, or give them different methods";
-    this.#context.problems.errorAtKey(["routes", key], fault("duplicate-route", message, hint));
+    const found = fault("duplicate-route", message, hint);
+    this.#context.problems.errorAtKey([...this.#place, key], found);
   }
 }
 

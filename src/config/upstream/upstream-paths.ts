@@ -4,12 +4,15 @@
  * request is paid for that could not be sent.
  */
 import type { Context } from "../reading/context.ts";
+import { routePath, termPath } from "../hosts.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "../routes/route-key.ts";
 import type { RouteSettings } from "../routes/routes.ts";
 import type { Upstream } from "./upstream.ts";
 
 interface Leading {
+  /** See `sitesOf`. */
+  readonly site: string;
   readonly upstreams: readonly Upstream[];
   readonly routes: readonly RouteSettings[];
   /** Where `unmatched: free` leads; null when it is `deny`. */
@@ -17,9 +20,10 @@ interface Leading {
 }
 
 export function checkStripping(
-  { upstreams, routes, defaultUpstream }: Leading,
-  { problems }: Context,
+  { site, upstreams, routes, defaultUpstream }: Leading,
+  context: Context,
 ): void {
+  const { problems } = context;
   for (const { name, path } of upstreams) {
     if (path.strip === "") continue;
     for (const route of routes) {
@@ -27,12 +31,12 @@ export function checkStripping(
       const message = outside(route.segments, path);
       if (message === undefined) continue;
       const hint = "name another upstream for it, or change path.strip";
-      problems.errorAtKey(["routes", route.key], fault("outside-strip", message, hint));
+      problems.errorAtKey(routePath(route), fault("outside-strip", message, hint));
     }
     if (defaultUpstream !== name) continue;
     const message = `is free, and paths that do not begin with ${path.strip} could not be sent`;
     const hint = `write unmatched: deny, and a route "${path.strip}/*": free`;
-    problems.error(["unmatched"], fault("outside-strip", message, hint));
+    problems.error(termPath(site, "unmatched", context), fault("outside-strip", message, hint));
   }
 }
 

@@ -1,6 +1,7 @@
 /** What is allowed about upstreams and most likely a mistake. */
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
+import type { HostSettings } from "../hosts.ts";
 import type { RouteSettings } from "../routes/routes.ts";
 import type { Upstream } from "./upstream.ts";
 import { didYouMean } from "../reading/suggestion.ts";
@@ -22,6 +23,7 @@ interface Served {
   readonly hosts: readonly string[] | null;
   readonly publicUrl: string | null;
   readonly defaultUpstream: string | null;
+  readonly sites: readonly HostSettings[];
 }
 
 /** `isComplete`: nothing of the file was refused, so that what leads to an upstream is all known. */
@@ -35,24 +37,26 @@ export function reviewUpstreams(config: Served, isComplete: boolean, context: Co
 }
 
 function reviewUse(
-  { upstreams, routes, publicUrl, defaultUpstream }: Served,
+  { upstreams, routes, sites, publicUrl, defaultUpstream }: Served,
   context: Context,
 ): void {
   const { problems, tree } = context;
   const used = new Set(
     routes.map(({ action }) => (action.kind === "deny" ? null : action.upstream)),
   );
-  const origin = publicUrl === null ? null : new URL(publicUrl).origin;
+  for (const each of [{ defaultUpstream }, ...sites]) used.add(each.defaultUpstream);
+  const urls = [...(publicUrl === null ? [] : [publicUrl]), ...sites.map((site) => site.publicUrl)];
+  const origins = new Set(urls.map((url) => new URL(url).origin));
   for (const { name, targets } of upstreams) {
     const isOnly = !tree.has(["upstreams", name]);
-    if (!used.has(name) && defaultUpstream !== name) {
+    if (!used.has(name)) {
       const message = "is not used: no route leads there";
       const hint = isOnly ? "remove it" : `remove it, or add upstream: ${name} to a route`;
       const path = isOnly ? ["upstream"] : ["upstreams", name];
       problems.add("warning", path, fault("unused-upstream", message, hint), "key");
     }
     for (const [index, { url }] of targets.entries()) {
-      if (url !== origin) continue;
+      if (!origins.has(url)) continue;
       const message = "is publicUrl, which leads here: each request would ask for another";
       const hint = "write the address of the backend itself";
       const list = ["upstreams", name, "targets"];

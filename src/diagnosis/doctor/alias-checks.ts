@@ -4,7 +4,13 @@
  * common backends know.
  */
 import { randomUUID } from "node:crypto";
-import type { Config, RouteSettings, Upstream } from "../../config/config.ts";
+import {
+  sitesOf,
+  type Config,
+  type RouteSettings,
+  type Site,
+  type Upstream,
+} from "../../config/config.ts";
 import { aliasesOf } from "../../config/routes/path-aliases.ts";
 import { rewriteTarget } from "../../gateway/upstream/backend/rewriting.ts";
 import { DryGateway } from "../dry-gateway.ts";
@@ -22,12 +28,17 @@ const COMPARED = MAX_READ_BYTES / 4;
 
 /** Nothing where all that is not priced is denied, or where the backend is another proxy's. */
 export function aliasChecks(config: Config): readonly Check[] {
+  return sitesOf(config).flatMap(siteChecks);
+}
+
+function siteChecks(config: Site<Config>): readonly Check[] {
   const isFree = config.routes.some(({ action }) => action.kind === "free");
   if (config.sidecar !== null || (config.unmatched !== "free" && !isFree)) return [];
   const sold = config.routes.filter(isAsked);
   if (sold.length === 0) return [];
   const run: Check["run"] = (signal) => new Search(config, signal).run(sold);
-  return [{ name: SUBJECT, section: "upstreams", run }];
+  const name = config.site === "" ? SUBJECT : `${SUBJECT} of ${config.site}`;
+  return [{ name, section: "upstreams", run }];
 }
 
 /** With a whole path and for GET: what may be asked twice without harm. */

@@ -3,7 +3,7 @@
  * what a payment needs: the 402 itself, the header with the payment, and answers that no cache keeps.
  */
 import { lookup } from "node:dns/promises";
-import type { Config } from "../../config/config.ts";
+import { sitesOf, type Config, type Site } from "../../config/config.ts";
 import { PAYMENT_HEADERS, PAYMENT_REQUIRED_HEADER, RECEIPT_HEADERS } from "../../x402/header.ts";
 import { X402_VERSION, X402_VERSION_2, type X402Version } from "../../x402/x402.ts";
 import { DryGateway, requestFor } from "../dry-gateway.ts";
@@ -27,6 +27,10 @@ const SUBJECT = "publicUrl";
 const NO_PAYMENT = "Y29pbnNsb3QgZG9jdG9y";
 
 export function publicUrlChecks(config: Config): readonly Check[] {
+  return sitesOf(config).flatMap(siteChecks);
+}
+
+function siteChecks(config: Site<Config>): readonly Check[] {
   const { publicUrl } = config;
   if (publicUrl === null || config.routes.length === 0) return [];
   const run: Check["run"] = async (signal) => {

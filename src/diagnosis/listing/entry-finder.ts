@@ -1,5 +1,5 @@
 /** Which of our routes an entry of a listing is, or whatever else names a resource by its URL. */
-import type { Config, RouteSettings } from "../../config/config.ts";
+import { sitesOf, type Config, type RouteSettings } from "../../config/config.ts";
 import { Router } from "../../gateway/paths/router.ts";
 
 /** A resource, and how it is asked for. */
@@ -9,14 +9,36 @@ export interface Named {
   readonly method: string | undefined;
 }
 
+/** What of a configuration tells which routes there are, and where. */
+type Sold = Pick<Config, "routes" | "sites" | "publicUrl">;
+
 export class EntryFinder {
+  /** By the names of the sites. */
+  readonly #sites: ReadonlyMap<string, SiteFinder>;
+
+  constructor(config: Sold) {
+    this.#sites = new Map(sitesOf(config).map((each) => [each.site, new SiteFinder(each)]));
+  }
+
+  byRoute<T extends Named>(entries: readonly T[]): ReadonlyMap<RouteSettings, readonly T[]> {
+    return new Map([...this.#sites.values()].flatMap((each) => [...each.byRoute(entries)]));
+  }
+
+  /** @param path as payments are for it: behind the name of its site, where that has one */
+  routeOf(method: string, path: string): RouteSettings | undefined {
+    const slash = path.indexOf("/");
+    return this.#sites.get(path.slice(0, slash))?.routeOf(method, path.slice(slash));
+  }
+}
+
+class SiteFinder {
   readonly #publicUrl: string;
   readonly #router: Router<RouteSettings>;
   readonly #routes: readonly RouteSettings[];
   /** What an entry may mean that names no method, GET before all others. */
   readonly #methods: readonly string[];
 
-  constructor({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">) {
+  constructor({ routes, publicUrl }: Pick<Sold, "routes" | "publicUrl">) {
     this.#publicUrl = publicUrl ?? "";
     this.#routes = routes;
     this.#methods = [...new Set(["GET", ...routes.flatMap(({ methods }) => methods ?? [])])];

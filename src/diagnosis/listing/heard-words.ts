@@ -33,7 +33,7 @@ export interface RouteWord {
 }
 
 interface Hearing {
-  readonly sales: { readonly config: Pick<Config, "routes" | "publicUrl"> };
+  readonly sales: { readonly config: Pick<Config, "routes" | "sites" | "publicUrl"> };
   readonly remotes: readonly { readonly name: string; readonly heard: readonly HeardWord[] }[];
 }
 

@@ -2,11 +2,13 @@
  * Whether each priced route is listed, where, with which terms, and if not why: what listings say, compared
  * with the configuration and with what was sold so far.
  */
-import type {
-  Config,
-  PricedAction,
-  RemoteFacilitatorSettings,
-  RouteSettings,
+import {
+  sitesOf,
+  type Config,
+  type PricedAction,
+  type RemoteFacilitatorSettings,
+  type RouteSettings,
+  type Site,
 } from "../../config/config.ts";
 import { openBooks } from "../../admin/books.ts";
 import { isSameToken } from "../../x402/token.ts";
@@ -96,7 +98,8 @@ export async function examineListings(
   config: Config,
   { maxSales = MAX_SALES, ...options }: ExamineListingOptions,
 ): Promise<ListingReport> {
-  const places = placesOf(config);
+  const sites = sitesOf(config).filter(({ routes }) => routes.length > 0);
+  const places = [...sites.flatMap(ownPlaces), ...placesElsewhere(config)];
   const [sales, words, ...read] = await Promise.all([
     readSales(config, maxSales),
     askForWords(config, options.timeoutMs),
@@ -107,38 +110,52 @@ export async function examineListings(
     const entries = listing.state === "read" ? finder.byRoute(listing.entries) : new Map();
     return { place, listing, entries };
   });
-  const routes = config.routes.flatMap((route) => {
-    const { action } = route;
-    if (action.kind !== "priced") return [];
-    const at = found.map((each) => judge({ ...each, route, action, config, sales, words }));
-    return [{ key: route.key, places: config.discovery.listed ? at : [OFF, ...at] }];
+  const routes = sites.flatMap((site) => {
+    const theirs = found.filter(({ place }) => place.kind !== "own" || isOwnOf(place, site));
+    return site.routes.flatMap((route) => {
+      const { action } = route;
+      if (action.kind !== "priced") return [];
+      const at = theirs.map((each) => judge({ ...each, route, action, config, sales, words }));
+      return [{ key: route.key, places: site.discovery.listed ? at : [offAt(site), ...at] }];
+    });
   });
   const reports = found.map(({ place, listing }) => placeReport(place, listing));
+  const off = sites.filter(({ discovery }) => !discovery.listed).map(ownOff);
   return {
-    places: config.discovery.listed ? reports : [ownOff(config), ...reports],
+    places: [...off, ...reports],
     routes,
     salesUnknown: sales.unknown,
     saidUnknown: words.unknown,
   };
 }
 
-const OWN = "own";
-const OFF_DETAIL = "discovery.listed is false: the gateway serves no listing to buyers";
-const OFF: RouteAtPlace = {
-  place: OWN,
-  state: "switched-off",
-  detail: OFF_DETAIL,
-  resources: [],
-  said: null,
-};
+/** The listing of a site of ours. */
+function ownName({ site }: Site<Config>): string {
+  return site === "" ? "own" : `own of ${site}`;
+}
 
-function placesOf({ publicUrl, discovery, facilitator }: Config): readonly ListingPlace[] {
-  const own: ListingPlace = { name: OWN, kind: "own", url: publicUrl ?? "", headers: {} };
-  const others = facilitator.remote.map(({ url, headers }): ListingPlace => {
+function isOwnOf({ name }: ListingPlace, site: Site<Config>): boolean {
+  return name === ownName(site);
+}
+
+const OFF_DETAIL = "discovery.listed is false: the gateway serves no listing to buyers";
+
+function offAt(site: Site<Config>): RouteAtPlace {
+  const place = ownName(site);
+  return { place, state: "switched-off", detail: OFF_DETAIL, resources: [], said: null };
+}
+
+function ownPlaces(site: Site<Config>): readonly ListingPlace[] {
+  const { discovery, publicUrl } = site;
+  if (!discovery.listed) return [];
+  return [{ name: ownName(site), kind: "own", url: publicUrl ?? "", headers: {} }];
+}
+
+function placesElsewhere({ facilitator }: Config): readonly ListingPlace[] {
+  return facilitator.remote.map(({ url, headers }): ListingPlace => {
     const sent = headers.map(({ name, value }) => [name, value.reveal()] as const);
     return { name: nameOf(url), kind: "facilitator", url, headers: Object.fromEntries(sent) };
   });
-  return discovery.listed ? [own, ...others] : others;
 }
 
 /** Host and path: several facilitators may share a host. */
@@ -146,11 +163,11 @@ function nameOf(url: RemoteFacilitatorSettings["url"]): string {
   return url.replace(/^https?:\/\//, "");
 }
 
-function ownOff({ publicUrl }: Config): PlaceReport {
-  const url = publicUrl ?? "";
+function ownOff(site: Site<Config>): PlaceReport {
+  const url = site.publicUrl ?? "";
   return {
     ...COUNTED_NOTHING,
-    name: OWN,
+    name: ownName(site),
     kind: "own",
     url,
     state: "switched-off",

@@ -13,6 +13,8 @@ import type { Router } from "../paths/router.ts";
 
 /** The prices of a configuration that was replaced. */
 export interface EarlierQuotes {
+  /** See `Snapshot.site`: they are for requests to this one alone. */
+  readonly site: string;
   /** Null where nothing was sold. */
   readonly router: Router<Offers | null>;
   readonly publicUrl: string;

@@ -8,6 +8,8 @@ export type SidecarProxy = "nginx" | "haproxy" | "caddy" | "traefik" | "envoy";
 export interface Dialect {
   /** Lower-case names of the two lines; null: the check's own method, and its path behind the prefix. */
   readonly lines: { readonly method: string; readonly uri: string } | null;
+  /** Lower-case name of the line with the host that the client asks; null: the check's own Host is that. */
+  readonly host: "x-forwarded-host" | null;
   /**
    * What becomes of an answer that lets nothing pass.
    * - `held`: the proxy knows no other refusal than 401, and fetches the answer in a second step.
@@ -23,9 +25,9 @@ const ORIGINAL = { method: "x-original-method", uri: "x-original-uri" } as const
 const FORWARDED = { method: "x-forwarded-method", uri: "x-forwarded-uri" } as const;
 
 export const DIALECTS: Readonly<Record<SidecarProxy, Dialect>> = {
-  nginx: { lines: ORIGINAL, answers: "held" },
-  haproxy: { lines: ORIGINAL, answers: "any" },
-  caddy: { lines: FORWARDED, answers: "refusal" },
-  traefik: { lines: FORWARDED, answers: "refusal" },
-  envoy: { lines: null, answers: "refusal" },
+  nginx: { lines: ORIGINAL, host: null, answers: "held" },
+  haproxy: { lines: ORIGINAL, host: null, answers: "any" },
+  caddy: { lines: FORWARDED, host: "x-forwarded-host", answers: "refusal" },
+  traefik: { lines: FORWARDED, host: "x-forwarded-host", answers: "refusal" },
+  envoy: { lines: null, host: null, answers: "refusal" },
 };

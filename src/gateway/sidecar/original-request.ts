@@ -46,7 +46,10 @@ export function readOriginal(
     return err("no X-Forwarded-For says which address asks");
   }
   const address = writeIp(words);
-  const client = { address, before: comma === -1 ? null : chain.slice(0, comma) };
+  const hosts = dialect.host === null ? [] : valuesOf(check.rawHeaders, dialect.host);
+  if (hosts.length > 1) return err(`the line ${dialect.host} is there ${hosts.length} times`);
+  const [host = null] = hosts;
+  const client = { address, before: comma === -1 ? null : chain.slice(0, comma), host };
   return ok(new OriginalRequest(check, { method, uri }, dialect, client));
 }
 
@@ -76,6 +79,8 @@ interface ToldClient {
   readonly address: string;
   /** What was said of others before that one; null: nothing. */
   readonly before: string | null;
+  /** Whom it asks; null: as the check's Host says. */
+  readonly host: string | null;
 }
 
 /** As if the client had sent it to us: without a body, which stays with the proxy. */
@@ -103,7 +108,8 @@ export class OriginalRequest implements InboundRequest {
     this.method = asked.method;
     this.url = asked.uri;
     const own = lines === null ? [] : [lines.method, lines.uri];
-    const dropped = new Set([...OF_THE_CHECK, CHAIN, ...own]);
+    const told = client.host === null ? [] : ["host"];
+    const dropped = new Set([...OF_THE_CHECK, CHAIN, ...own, ...told]);
     const { rawHeaders } = check;
     this.rawHeaders = rawHeaders.filter(
       (_, index) => !dropped.has((rawHeaders[index - (index % 2)] ?? "").toLowerCase()),
@@ -113,6 +119,10 @@ export class OriginalRequest implements InboundRequest {
     if (client.before !== null) {
       this.rawHeaders.push("X-Forwarded-For", client.before);
       kept.push([CHAIN, client.before]);
+    }
+    if (client.host !== null) {
+      this.rawHeaders.push("Host", client.host);
+      kept.push(["host", client.host]);
     }
     this.headers = Object.fromEntries(kept);
     this.socket = new ToldSocket(check.socket, client.address);

@@ -160,9 +160,8 @@ export class Sidecar {
 
   #ask(original: OriginalRequest, response: ServerResponse, terms: CheckTerms): void {
     const { gateway } = this.#options;
-    gateway.handleCheck(
-      new CheckVisitor(original, response, terms, gateway.work.generation.ground),
-    );
+    const { ground } = gateway.work.generation.siteOf(original);
+    gateway.handleCheck(new CheckVisitor(original, response, terms, ground));
   }
 
   #note(payment: string, response: ServerResponse): void {

@@ -23,10 +23,12 @@ export function isOfCheaperShop(
   { accepts, binding, target }: Pick<Presented, "accepts" | "binding" | "target">,
 ): boolean {
   const url = withoutQuery(paid.resource);
-  const path = binding.slice(binding.indexOf(" ") + 1);
+  // Behind the name of its site, which a URL may have in another form.
+  const path = binding.slice(binding.indexOf("/"));
+  const here = target.slice(target.indexOf("/"));
   const isHere = accepts.some(({ resource }) => {
     if (url.endsWith(path)) return withoutQuery(resource) === url;
-    return url.startsWith(`${resource.slice(0, -target.length)}/`);
+    return url.startsWith(`${resource.slice(0, -here.length)}/`);
   });
   if (isHere || accepts.length === 0) return false;
   return !accepts.some((asked) => isNoMore(asked, paid));

@@ -145,6 +145,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   ];
   const gateway = new Gateway({
     snapshot: {
+      site: "",
       router: new Router<RoutePlan>(routes, {
         guarded: ({ kind }) => kind !== "free",
         unmatchedGuarded: true,

@@ -112,3 +112,62 @@ describe("a file that ends in the middle", () => {
     expect(cutOf(whole, text)).toBeUndefined();
   });
 });
+
+describe("what was sold at one of several hosts", () => {
+  const host = (name: string, routes: string) => `  ${name}:\n    routes:\n      ${routes}\n`;
+  const file = (hosts: string, own = "  GET /health: free\n", more = "") =>
+    yaml("", "free")
+      .replace("  GET /health: free\n", own)
+      .replace("unmatched:", `${hosts === "" ? "" : `hosts:\n${hosts}`}${more}unmatched:`);
+  const SHOP = host("shop.example.com", "GET /slow: $0.05");
+
+  test.each([
+    ["at another price", file(host("shop.example.com", "GET /slow: $0.01")), []],
+    [
+      "for nothing there",
+      file(host("shop.example.com", "GET /slow: free")),
+      ["shop.example.com GET /slow"],
+    ],
+    [
+      "by what is unmatched there",
+      file(host("shop.example.com", "GET /other: $1")),
+      ["shop.example.com GET /slow"],
+    ],
+    [
+      "where its name is answered by all that is unmatched",
+      file(""),
+      ["shop.example.com GET /slow"],
+    ],
+    [
+      "where its name is answered by a wildcard",
+      file(
+        `  "*.example.com":\n    publicUrl: https://a.example.com\n    routes: { GET /other: $1 }\n`,
+      ),
+      ["shop.example.com GET /slow"],
+    ],
+    [
+      "where its name is in a list",
+      file("", undefined, "hosts: [shop.example.com]\n"),
+      ["shop.example.com GET /slow"],
+    ],
+    ["where its name is answered no more", file("", undefined, "hosts: []\n"), []],
+    ["where all names are answered for money", file("", "  GET /slow: $0.01\n"), []],
+  ])("%s", async (_, after, expected) => {
+    const read = (text: string) => ({ text: `${text}# the end\n`, config: configOf(text) });
+    const found = await findGivenAway(read(file(SHOP)), read(after));
+    const free = found.filter(({ code }) => code === "unpriced-route");
+    expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
+  });
+
+  test("what the file sold itself, at a host that takes over its name", async () => {
+    const read = (text: string) => ({ text, config: configOf(text) });
+    const before = file("", "  GET /slow: $0.05\n").replace(
+      /https:\S+\n/,
+      "https://old.example.com\n",
+    );
+    const after = file(host("old.example.com", "GET /other: $1"), "  GET /slow: $0.05\n");
+    expect(await findGivenAway(read(before), read(after))).toMatchObject([
+      { code: "unpriced-route", message: "GET /slow would be free: it costs $0.05 now" },
+    ]);
+  });
+});

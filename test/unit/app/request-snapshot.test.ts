@@ -43,14 +43,14 @@ function told(method: string, path: string): unknown {
   const match = snapshot.router.match(method, path);
   if (match.kind !== "route") return match.kind === "method-not-allowed" ? match.allow : match.kind;
   const plan = match.value;
-  const before = earlier.router.match(method, path);
+  const before = earlier[0]?.router.match(method, path);
   if (plan.kind !== "priced") {
     expect(before).toEqual({ kind: "route", value: null });
     return plan.kind;
   }
   const resource = `http://localhost:8402${path}`;
   const [requirements] = plan.offers.accepts(resource);
-  if (before.kind !== "route" || before.value === null) throw new Error("it was not sold before");
+  if (before?.kind !== "route" || before.value === null) throw new Error("it was not sold before");
   expect(before.value.accepts(resource)).toEqual([requirements]);
   return Object(requirements?.outputSchema).input;
 }

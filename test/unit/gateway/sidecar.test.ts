@@ -1,5 +1,9 @@
 import { describe, expect, test, vi } from "vitest";
 import { HeldAnswers } from "../../../src/gateway/sidecar/held-answers.ts";
+import { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+import { DIALECTS } from "../../../src/gateway/sidecar/dialect.ts";
+import { readOriginal } from "../../../src/gateway/sidecar/original-request.ts";
 import { Passes } from "../../../src/gateway/sidecar/passes.ts";
 
 const answer = (body: string) => ({ status: 402, lines: [], body });
@@ -47,5 +51,34 @@ describe("a pass that is reported about", () => {
     await expect(late.status).resolves.toBe(200);
     await expect(open.status).resolves.toBe(200);
     expect(onUnreported).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("the host that a client asks", () => {
+  function hostOf(proxy: keyof typeof DIALECTS, ...forwarded: readonly string[]): unknown {
+    const check = new IncomingMessage(new Socket());
+    const lines = ["Host", "check.example", "X-Forwarded-For", "192.0.2.9"];
+    check.rawHeaders = [...lines, ...forwarded.flatMap((each) => ["X-Forwarded-Host", each])];
+    check.headers = { host: "check.example", "x-forwarded-host": forwarded.join(", ") };
+    const read = readOriginal(check, DIALECTS[proxy], { method: "GET", uri: "/" });
+    if (!read.ok) return read.error;
+    const { headers, rawHeaders } = read.value;
+    expect(rawHeaders[rawHeaders.indexOf("Host") + 1]).toBe(headers.host);
+    expect(rawHeaders.filter((each) => each === "Host")).toHaveLength(1);
+    return headers.host;
+  }
+
+  test("is that of the check where the proxy passes it on, whatever its client has forwarded", () => {
+    for (const proxy of ["nginx", "haproxy", "envoy"] as const) {
+      expect(hostOf(proxy, "other.example")).toBe("check.example");
+    }
+  });
+
+  test("is what the proxy says where it asks under a name of its own, once", () => {
+    for (const proxy of ["caddy", "traefik"] as const) {
+      expect(hostOf(proxy, "shop.example")).toBe("shop.example");
+      const twice = "the line x-forwarded-host is there 2 times";
+      expect(hostOf(proxy, "shop.example", "other.example")).toBe(twice);
+    }
   });
 });

@@ -139,3 +139,14 @@ test("nothing is read where buyers are not to know", async () => {
   const sold = await told(salesOf(20), null, "discovery: { quality: false }");
   expect(sold).toEqual({ routes: {}, weather: undefined, asked: [] });
 });
+
+test("the same path at another host has sales of its own", async () => {
+  const claimedMs = NOW - DAY_MS;
+  const hosts = `hosts:\n  shop.example:\n    routes: { GET /weather: $0.01 }\n`;
+  const there = { binding: "GET shop.example/weather", claimedMs };
+  const gone = { binding: "GET gone.example/weather", claimedMs };
+  const { routes } = await told([...salesOf(1), there, there, gone], null, hosts);
+  expect(Object.keys(routes).toSorted()).toEqual(["GET /weather", "shop.example GET /weather"]);
+  expect(routes["shop.example GET /weather"]).toMatchObject({ sales: 2 });
+  expect(routes["GET /weather"]).toMatchObject({ sales: 1 });
+});

@@ -28,6 +28,7 @@ const SOLD: AccessEntry = {
   client: "192.0.2.1",
   method: "GET",
   target: "/weather?city=Lund",
+  host: null,
   version: "1.1",
   status: 200,
   bytes: 42,

@@ -33,6 +33,7 @@ function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather")
   const untilMs = REPLACED_MS + maxTimeoutSeconds * 1000;
   const protocol = { v1: true, v2: true };
   return {
+    site: "",
     router,
     publicUrl: "https://before.example",
     protocol,

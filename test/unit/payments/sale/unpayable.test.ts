@@ -81,6 +81,7 @@ async function openShop(
   onTestFinished(() => guard.stop());
   const gateway = new Gateway({
     snapshot: {
+      site: "",
       router: new Router<RoutePlan>(routes, { guarded: () => true, unmatchedGuarded: true }),
       unmatched: null,
       authorities: new Set(),
