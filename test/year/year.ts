@@ -20,7 +20,7 @@ import { RotationStage } from "../rotation/stage.ts";
 import { startChain } from "../support/chain.ts";
 import { MovableTime } from "../support/movable-time.ts";
 import { freshPayments } from "./fresh-payments.ts";
-import { NETWORK, SETTLEMENT, sign, termsOf } from "../unit/ledger/ledger-driver.ts";
+import { SETTLEMENT, sign, termsOf } from "../unit/ledger/ledger-driver.ts";
 import type { ExamplePayment } from "../unit/ledger/example-payment.ts";
 
 const DAY_MS = 86_400_000;
