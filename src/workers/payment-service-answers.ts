@@ -234,8 +234,8 @@ function requestOf(value: unknown): FacilitatorRequest {
 }
 
 function terms(value: unknown): void {
-  const { binding, target, route = "", idempotencyKey, claimant, request } = record(value);
-  for (const each of [binding, target, route, idempotencyKey, claimant]) text(each);
+  const { binding, route = "", idempotencyKey, claimant, request } = record(value);
+  for (const each of [binding, route, idempotencyKey, claimant]) text(each);
   requestOf(request);
 }
 

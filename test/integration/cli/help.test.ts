@@ -18,7 +18,7 @@ async function printed(...words: readonly string[]): Promise<string> {
 }
 
 const COMMANDS =
-  "backup books check completion doctor forecast init keygen listing pause pay payments recover reload resume routes schema serve try".split(
+  "backup books check completion doctor forecast init keygen listing pause pay payments recover reload resume routes schema serve try webhooks".split(
     " ",
   );
 /** Those whose output is what a program wants anyway, or is nothing. */

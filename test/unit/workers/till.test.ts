@@ -96,7 +96,10 @@ describe("a payment at a worker", () => {
     const denied = await workersStage({ deny });
     const admission = await denied.worker("1").paywall.admit(presented());
     expect(admission).toMatchObject({ kind: "barred", status: 403, seconds: null });
-    expect(denied.facilitator.verified).toEqual([]);
+    // Whoever cannot sign for a payer does not hear who is on a list.
+    expect(denied.facilitator.verified).toHaveLength(1);
+    expect(denied.facilitator.settled).toEqual([]);
+    expect(await stateOf(denied.ledger)).toBe("(none)");
     const { facilitator, ledger, worker } = await workersStage({ perPayer: 15_000 });
     expect(tell(await worker("1").paywall.admit(presented(1)))).toBe("admitted");
     expect(await worker("2").paywall.admit(presented(2))).toMatchObject({
