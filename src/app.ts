@@ -77,10 +77,13 @@ export interface StartOptions {
   /** Reads the configuration once more; default: its file. */
   readonly load?: () => Promise<ParseResult>;
   /** What was read of the file that the configuration is of; default: nothing is known of it. */
-  readonly read?: Pick<ParseResult, "text" | "hash">;
+  readonly read?: Unconfigured;
 }
 
-const UNREAD: Pick<ParseResult, "text" | "hash"> = { text: "", hash: "" };
+/** What is known of a file beside what it means. */
+type Unconfigured = Pick<ParseResult, "text" | "included" | "hash">;
+
+const UNREAD: Unconfigured = { text: "", included: [], hash: "" };
 
 /** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
 export async function start(
@@ -120,7 +123,7 @@ export async function start(
   };
   const reloading = new Reloading({
     load,
-    running: { text: read.text, config },
+    running: { ...read, config },
     prepare: async (next) => {
       if (draining) return refusal(cannotChange(next, "shutting down"));
       if (serving === undefined) return refusal(cannotChange(next, "starting"));

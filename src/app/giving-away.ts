@@ -8,6 +8,7 @@ import {
   routePath,
   sitesOf,
   type Config,
+  type ParseResult,
   type Problem,
   type RouteSettings,
 } from "../config/config.ts";
@@ -26,30 +27,38 @@ const USUAL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const MEANT = "where this is meant, `coinslot reload FILE --allow-free` takes the file as it is";
 
 /** A file as it was read. */
-export interface Read {
-  readonly text: string;
+export interface Read extends Pick<ParseResult, "text" | "included"> {
   readonly config: Config;
 }
 
 export async function findGivenAway(before: Read, after: Read): Promise<readonly Problem[]> {
   const { config } = after;
-  const cut = cutOf(before.text, after.text);
+  const cuts = filesOf(after).flatMap(({ name, text }) => {
+    const earlier = filesOf(before).find((each) => each.name === name);
+    const cut = earlier && cutOf(earlier.text, text);
+    return cut === undefined ? [] : [about({ file: name }, { code: "cut-file", ...cut })];
+  });
   const found = await inTurns(unpricedSteps(before.config, config));
   const named = found.slice(0, MAX_NAMED).map(({ route, method }) => {
     const now = config.routes.find(({ key }) => key === route.key);
     const asked = route.methods === null && method !== "GET" ? `, asked by ${method},` : "";
     const message = `${route.key}${asked} would be free: it costs ${priceOf(route) ?? ""} now`;
     const place = { code: "unpriced-route", path: routePath(route), line: now?.line ?? 0 };
-    return about(config, { ...place, message, suggestion: MEANT });
+    return about({ file: now?.file ?? config.file }, { ...place, message, suggestion: MEANT });
   });
   const more = found.length - named.length;
   return [
-    ...(cut === undefined ? [] : [about(config, { code: "cut-file", ...cut })]),
+    ...cuts,
     ...named,
     ...(more > 0
       ? [about(config, { code: "unpriced-route", message: `and ${more} more`, suggestion: MEANT })]
       : []),
   ];
+}
+
+/** The file that was named, and what it includes. */
+function filesOf({ text, included, config }: Read): ParseResult["included"] {
+  return [{ name: config.file, text }, ...included];
 }
 
 const LINES_GONE = {

@@ -35,6 +35,7 @@ import { placesOfEach } from "./places.ts";
 /** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
 export type PublicSideConfig = Omit<
   Config,
+  | "included"
   | "facilitator"
   | "refunds"
   | "store"

@@ -13,11 +13,11 @@ import {
 import type { Logger } from "../telemetry/logger.ts";
 import { inTurns, type Steps } from "../time/breath.ts";
 import { messageOf } from "../x402/result.ts";
-import { findGivenAway } from "./giving-away.ts";
+import { findGivenAway, type Read } from "./giving-away.ts";
 
 export type ReloadCause =
   | "the file has changed"
-  | "a list of payers has changed"
+  | "a file that it names has changed"
   | "SIGHUP"
   | "POST /-/reload";
 
@@ -58,7 +58,7 @@ export interface ReloadingOptions {
   /** Reads and judges the file as it is now. */
   readonly load: () => Promise<ParseResult>;
   /** What runs, and the text of its file, masked; "": it is not known. */
-  readonly running: { readonly text: string; readonly config: Config };
+  readonly running: Read;
   readonly prepare: (config: Config) => Promise<Prepared>;
   readonly logger: Logger;
   /** Hears of the end of each reload that was no dry run: whether the whole file is in use now, and its hash. */
@@ -102,7 +102,7 @@ export class Reloading {
     const { load, prepare, logger } = this.#options;
     const before = this.#running;
     const loaded = await load();
-    const { text, hash } = loaded;
+    const { text, included, hash } = loaded;
     const refuse = (problems: readonly Problem[], told: Told): Reloaded => {
       const result = {
         reloaded: false,
@@ -118,14 +118,15 @@ export class Reloading {
     if (!loaded.ok) return refuse([], NO_CHANGES);
     const { config } = loaded;
     const told = await inTurns(describe(before.config, config));
-    const given = allowsFree === true ? [] : await findGivenAway(before, { text, config });
+    const given =
+      allowsFree === true ? [] : await findGivenAway(before, { text, included, config });
     const prepared = await prepare(config);
     const against = [...given, ...prepared.problems];
     if (against.length > 0 || isDry === true) await prepared.drop();
     if (against.length > 0) return refuse(against, told);
     const result = { problems: loaded.problems, ...told, hash };
     if (isDry === true) return { reloaded: false, wouldReload: true, ...result };
-    this.#running = { text, config };
+    this.#running = { text, included, config };
     try {
       await prepared.commit();
     } catch (err) {

@@ -81,7 +81,7 @@ async function adminUrlOf(file: string): Promise<Result<URL, string>> {
   } catch (cause) {
     return err(`${file} cannot be read: ${messageOf(cause)}`);
   }
-  const address = readAdminAddress(text, processEnvironment);
+  const address = readAdminAddress(text, file, processEnvironment);
   if (address === null || address.port === 0) {
     return err(
       `${file} names no admin listener (admin: 127.0.0.1:9402); --admin URL names it here`,

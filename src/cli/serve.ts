@@ -1,7 +1,7 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { start, type Running } from "../app.ts";
 import { loadInThread } from "../app/read-config.ts";
-import { formatProblems, loadConfig, type ParseResult } from "../config/config.ts";
+import { formatProblems, loadConfig, type Config, type ParseResult } from "../config/config.ts";
 import { FileWatch, FileWatches } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
 import { wantsColor } from "./terminal.ts";
@@ -18,20 +18,20 @@ export async function serve(file: string, version: string): Promise<number> {
     isStale = true;
     if (running?.isWatching) void running.reload("the file has changed");
   });
-  const lists = new FileWatches(() => {
-    if (running?.isWatching) void running.reload("a list of payers has changed");
+  const others = new FileWatches(() => {
+    if (running?.isWatching) void running.reload("a file that it names has changed");
   });
   const read = (): Promise<ParseResult> =>
     running === undefined ? loadConfig(file) : loadInThread(process.argv[1] ?? "", file);
   const load = async (): Promise<ParseResult> => {
     const first = await read();
-    const isNew = first.ok && (await lists.see(first.config.payers.files));
+    const isNew = first.ok && (await others.see(namedIn(first.config)));
     return isNew ? read() : first;
   };
   using _ = {
     [Symbol.dispose]: () => {
       watch.close();
-      lists.close();
+      others.close();
     },
   };
   const loaded = await load();
@@ -65,6 +65,11 @@ export async function serve(file: string, version: string): Promise<number> {
   await running.close({ atOnce: ending !== "SIGTERM" });
   logger.info("stopped");
   return typeof ending === "object" ? 1 : 0;
+}
+
+/** Files that are read with it, and again when they change. */
+function namedIn({ included, payers }: Config): readonly string[] {
+  return [...included, ...payers.files];
 }
 
 /** Resolves with the first signal to stop; the second one ends the process at once. */

@@ -10,9 +10,10 @@ import { processEnvironment, type Environment } from "./reading/environment.ts";
 import { LineIndex } from "./reading/line-index.ts";
 import { maskSecrets } from "./reading/mask.ts";
 import { Problems, type Fault, type Part, type Problem } from "./reading/problem.ts";
+import { readSource, type Source } from "./reading/source.ts";
 import { resolve } from "./resolve.ts";
 import { review } from "./review.ts";
-import type { Path } from "./reading/tree.ts";
+import type { Path, Span, Tree } from "./reading/tree.ts";
 import { validate } from "./reading/validation.ts";
 import type { Config } from "./document.ts";
 import { isText, readYaml } from "./reading/yaml-document.ts";
@@ -24,7 +25,8 @@ export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
 export { changesBetween, priceOf, shadowPriceOf, type ConfigChange } from "./differences.ts";
 export type { Config } from "./document.ts";
-export { routePath, sitesOf, type Site } from "./hosts.ts";
+export { sitesOf, type Site } from "./hosts.ts";
+export { routePath } from "./routes/route-path.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
 export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/remote.ts";
@@ -47,12 +49,17 @@ const UNSAID: ReadonlySet<string> = new Set(["store", "facilitator"]);
  * {@link Environment.withoutSecrets}, and there is no whole configuration.
  * `text` is the text of the file with its secrets masked, for `formatProblems` to quote.
  */
-export type ParseResult = {
+export type ParseResult = Found &
+  ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
+
+interface Found {
   readonly problems: readonly Problem[];
   readonly text: string;
-  /** The beginning of the SHA-256 of the file as it is, in hex: what `sha256sum` shows of it. */
+  /** The files that it includes, as messages name them, with their texts, masked. */
+  readonly included: readonly { readonly name: string; readonly text: string }[];
+  /** The beginning of the SHA-256 of the file as it is, with what it includes behind it, in hex: `cat FILES | sha256sum`. */
   readonly hash: string;
-} & ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
+}
 
 /** A warning or a note about a file that is accepted, see {@link ConfigReading}. */
 export interface Remark {
@@ -75,26 +82,26 @@ export interface ParseOptions extends ConfigReading {
 /** Never throws, whatever the text; reads the files to which the text refers, and nothing else. */
 export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const { file } = options;
-  const hash = createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
-  const lines = new LineIndex(text);
-  const { tree, syntaxFaults, unsound, faults } = readYaml(text, lines, options);
-  const problems = new Problems(file, lines, tree);
+  const source = readSource(text, file, options);
+  const hash = createHash("sha256").update(source.text).digest("hex").slice(0, HASH_DIGITS);
+  const lines = new LineIndex(source);
+  const { tree, syntaxFaults, unsound, faults } = readYaml(source, lines, options);
+  const problems = new Problems(lines, tree);
   for (const { span, fault } of syntaxFaults) problems.addAt("error", span, fault);
   problems.leaveOut(unsound);
   for (const { span, fault } of faults) {
     if (!problems.isLeftOut(span)) problems.addAt("error", span, fault);
   }
+  for (const { index, fault } of source.faults) problems.error(placeIn(tree, index), fault);
   const document = validate(tree, problems);
-  const masked = isText(text)
-    ? maskSecrets(text, tree, [...unsound, ...problems.obscure])
-    : text.replace(/[^\n]/g, " ");
-  if (document === undefined) return { ok: false, problems: problems.list(), text: masked, hash };
+  const found = (): Found => ({ ...quotable(source, { tree, unsound, problems }), hash });
+  if (document === undefined) return { ok: false, ...found() };
 
   const folder = dirname(resolvePath(file));
-  const context = new Context({ tree, problems, environment: options, folder, text });
-  const config = resolve(file, document, context);
+  const context = new Context({ tree, problems, environment: options, folder, text: source.text });
+  const config = resolve({ file, included: source.included }, document, context);
   if (unsound.length === 0) review(config, document, context);
-  if (problems.refused) return { ok: false, problems: problems.list(), text: masked, hash };
+  if (problems.refused) return { ok: false, ...found() };
   deepFreeze(config);
   // Who is paid how much for what is known without the secrets of the ledger and of who settles.
   const isKnown = tree.keys([]).every((key) => UNSAID.has(key) || tree.intact([key]));
@@ -102,8 +109,37 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
     problems.add(severity, path, fault, part);
   }
   const isWhole = tree.intact([]) && !context.isPartial;
-  const found = { problems: problems.list(), text: masked, hash };
-  return isWhole ? { ok: true, config, ...found } : { ok: false, ...found };
+  return isWhole ? { ok: true, config, ...found() } : { ok: false, ...found() };
+}
+
+/** An entry of `include`, which may be a list or a name alone. */
+function placeIn(tree: Tree, index: number): Path {
+  return tree.find(["include"])?.kind === "sequence" ? ["include", index] : ["include"];
+}
+
+interface Judged {
+  readonly tree: Tree;
+  readonly unsound: readonly Span[];
+  readonly problems: Problems;
+}
+
+/** The texts of the files with their secrets masked, and the problems with what they quote of those that are included. */
+function quotable(
+  { text, files }: Source,
+  { tree, unsound, problems }: Judged,
+): Omit<Found, "hash"> {
+  const masked = isText(text)
+    ? maskSecrets(text, tree, [...unsound, ...problems.obscure])
+    : text.replace(/[^\n]/g, " ");
+  const [own, ...included] = files.map(({ name, offset, length }) => {
+    return { name, text: masked.slice(offset, offset + length) };
+  });
+  const lines = new Map(included.map((each) => [each.name, each.text.split(/\r?\n/)]));
+  const list = problems.list().map((problem) => {
+    const source = lines.get(problem.file)?.[problem.line - 1];
+    return source === undefined ? problem : { ...problem, source };
+  });
+  return { problems: list, text: own?.text ?? "", included };
 }
 
 /** Reads and parses a file; one that cannot be read is a problem like any other. */
@@ -115,7 +151,7 @@ export async function loadConfig(
   try {
     text = await readFile(path, "utf8");
   } catch (error) {
-    return { ok: false, problems: [unreadable(path, error)], text: "", hash: "" };
+    return { ok: false, problems: [unreadable(path, error)], text: "", included: [], hash: "" };
   }
   return parseConfig(text, { ...environment, file: path });
 }

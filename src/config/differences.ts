@@ -114,13 +114,14 @@ function cut(shown: string | undefined): string | null {
 /** All but the routes, by the keys of the file. */
 function settingsOf(config: Config): object {
   const { file: _, routes, hosts, sites, upstreams, facilitator, store, keeping, ...more } = config;
-  const { webhooks, ...rest } = more;
+  const { webhooks, included: include, ...rest } = more;
   const { embedded, observed, remote, payees, leastAttodollars, bearer, gateways, ...others } =
     facilitator;
   const own = new Set(routes.flatMap(offersOf).map(({ payTo }) => payTo));
   const guests = payees === "any" ? payees : payees.filter((payee) => !own.has(payee));
   return {
     ...rest,
+    include,
     hosts: sites.length === 0 ? hosts : byName(sites, ({ name }) => name),
     upstreams: byName(upstreams, ({ name }) => name),
     webhooks: byName(webhooks, ({ name }) => name),

@@ -19,6 +19,7 @@ import {
 import { sidecar, type SidecarSettings } from "./listener/sidecar.ts";
 import { workers } from "./listener/workers.ts";
 import { BASE_URL } from "./reading/forms.ts";
+import { MAX_INCLUDED } from "./reading/source.ts";
 import { readBaseUrl } from "./reading/reading.ts";
 import {
   duration,
@@ -55,6 +56,8 @@ import type { SpokenVersions } from "../x402/x402.ts";
 export interface Config {
   /** The file as it was named, for messages. */
   readonly file: string;
+  /** Absolute paths of the files that it includes. */
+  readonly included: readonly string[];
   /** Public listeners, opened only when there are routes; none where there is a sidecar, else at least one. */
   readonly listen: readonly PublicListenerSettings[];
   /** How certificates are got where a listener wants such; null: none does. */
@@ -187,8 +190,20 @@ const access = z.union(
   "must be off, json or combined, or a map of format, file and query",
 );
 
+const includedFile = plainText.min(1, "must be the path of a file");
+const include = z.union(
+  [includedFile, listOf(includedFile).max(MAX_INCLUDED, `must be at most ${MAX_INCLUDED} files`)],
+  "must be the path of a file, or a list of them",
+);
+
 /** The whole file. */
 export const documentSchema = map({
+  include: optional(
+    include,
+    "Other files of the same form, relative to the folder of this one, whose keys count as if they stood here: maps " +
+      "such as routes, upstreams and hosts are joined, and nothing may be said twice. They include no others, and paths in " +
+      "them are meant from the folder of this file. Read again when they change.",
+  ),
   listen: optional(
     listeners,
     "Where buyers connect: host:port, :port, a port, { address, tls, redirect }, or a list of them.",

@@ -23,6 +23,7 @@ import {
 } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
 import { Pricing, type PricingGround } from "./routes/pricing.ts";
+import { sitePath } from "./routes/route-path.ts";
 import {
   MODES,
   resolveRoutes,
@@ -112,21 +113,10 @@ interface Ground {
   readonly inherited: Inherited;
 }
 
-/** The place in the file of a site: of the file's own, which has no name, or of a host. */
-export function sitePath(site: string): Path {
-  return site === "" ? [] : ["hosts", site];
-}
-
 /** Where what a site may say itself stands that it may as well inherit. */
 export function termPath(site: string, key: string, { tree }: Pick<Context, "tree">): Path {
   const own = [...sitePath(site), key];
   return tree.has(own) ? own : [key];
-}
-
-/** The place in the file of a route. */
-export function routePath({ key, host = "" }: Pick<RouteSettings, "key" | "host">): Path {
-  const written = host === "" ? key : key.slice(host.length + 1);
-  return [...sitePath(host), "routes", written];
 }
 
 /** Whether the file has routes, or hosts that have some. */
@@ -272,7 +262,6 @@ function publicUrlOf(
 /** Two names that are one, or of which one is within another, would leave open what a request is for. */
 function checkNames(names: readonly string[], file: FileTerms, { tree, problems }: Context): void {
   const own = file.publicUrl === undefined ? null : new URL(file.publicUrl).hostname;
-  const lineOf = (name: string): number => problems.line(["hosts", name], "key");
   const seen = new Map<string, string>();
   for (const name of names) {
     const path = ["hosts", name];
@@ -281,7 +270,7 @@ function checkNames(names: readonly string[], file: FileTerms, { tree, problems 
     if (canonical === undefined) {
       problems.errorAtKey(path, fault("bad-key", NAME_FORM, hintFor(name)));
     } else if (earlier !== undefined) {
-      const message = `is the same name as ${JSON.stringify(earlier)} on line ${lineOf(earlier)}`;
+      const message = `is the same name as ${JSON.stringify(earlier)} on ${problems.where(["hosts", earlier])}`;
       problems.errorAtKey(path, fault("duplicate-host", message, "put their routes together"));
     } else if (canonical === own?.replace(/\.$/, "")) {
       const message = "is the host of publicUrl, whose routes stand outermost in the file";
@@ -299,7 +288,7 @@ function checkNames(names: readonly string[], file: FileTerms, { tree, problems 
       ([each]) => isWithin(canonical, each) || isWithin(each, canonical),
     );
     if (around === undefined) continue;
-    const message = `has names in common with ${around[1]} on line ${lineOf(around[1])}`;
+    const message = `has names in common with ${around[1]} on ${problems.where(["hosts", around[1]])}`;
     const hint = "name the hosts one by one";
     problems.errorAtKey(path, fault("duplicate-host", message, hint));
   }

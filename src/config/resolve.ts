@@ -21,7 +21,11 @@ import type { Upstream } from "./upstream/upstream.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 
 /** Means something only when no error was reported: where one was, a stand-in may be in its place. */
-export function resolve(file: string, document: ConfigDocument, context: Context): Config {
+export function resolve(
+  { file, included }: Pick<Config, "file" | "included">,
+  document: ConfigDocument,
+  context: Context,
+): Config {
   const { discovery, facilitator, publicUrl, unmatched = "deny" } = document;
   const assets = new Assets(document.assets ?? {}, context);
   const sidecar = resolveSidecar(document, context);
@@ -59,6 +63,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
       : { listen: [], acme: null };
   return {
     file,
+    included,
     listen,
     acme,
     sidecar,

@@ -177,6 +177,7 @@ const HOST: Readonly<Record<string, unknown>> = {
 
 /** All that the schema has, but for {@link LEFT_OUT} and what wants a restart. */
 export const KEY_CHANGES: readonly KeyChange[] = [
+  only("include", ["include"], "more.yaml"),
   only("publicUrl", ["publicUrl"], "http://127.0.0.1:8402"),
   only("hosts", ["hosts"], ["gateway"]),
   ...Object.entries(HOST).map(([key, value]) =>

@@ -3,7 +3,7 @@
  * of GitHub Actions, which become remarks at the lines of a pull request.
  */
 import { printable, type Problem } from "../../config/config.ts";
-import { countOf, linesOf, type CheckedFile } from "./check-report.ts";
+import { countOf, fileOf, sourcesOf, type CheckedFile } from "./check-report.ts";
 
 /** Of the shape of `--format json`; it grows when a program that reads the shape would have to change. */
 const JSON_VERSION = 1;
@@ -11,7 +11,7 @@ const JSON_VERSION = 1;
 /**
  * One object: `{ version, ok, strict, errors, warnings, notes, files }`. `ok` is what the exit code says. Each of
  * `files` is `{ file, accepted, errors, warnings, notes, problems }`; `accepted` is what `serve` would say. Each of
- * `problems` is `{ severity, code, message, suggestion, line, column, endColumn, path, source }`: `severity` is
+ * `problems` is `{ severity, code, message, suggestion, file, line, column, endColumn, path, source }`: `severity` is
  * `error`, `warning` or `note`; line and columns count from 1, in UTF-16 code units, `endColumn` behind the last;
  * `path` are the keys and indexes from the root; `source` is the line, with its secrets masked. What there is not is
  * null: a file that cannot be read has no line.
@@ -33,7 +33,7 @@ export function asJson(files: readonly CheckedFile[], isStrict: boolean): string
 }
 
 function fileAsJson(file: CheckedFile) {
-  const lines = linesOf(file);
+  const sourceOf = sourcesOf(file);
   return {
     file: file.name,
     accepted: file.isAccepted,
@@ -51,9 +51,10 @@ function fileAsJson(file: CheckedFile) {
         code,
         message,
         suggestion,
+        file: fileOf(file, problem),
         ...place,
         path,
-        source: lines[line - 1] ?? null,
+        source: sourceOf(problem) ?? null,
       };
     }),
   };
@@ -64,7 +65,7 @@ const GITHUB_COMMANDS = { error: "error", warning: "warning", note: "notice" } a
 /** One workflow command for each problem; nothing at all where there is none. */
 export function asGithub(files: readonly CheckedFile[]): string {
   return files
-    .flatMap(({ name, problems }) => problems.map((each) => githubCommand(name, each)))
+    .flatMap((file) => file.problems.map((each) => githubCommand(fileOf(file, each), each)))
     .join("");
 }
 

@@ -19,7 +19,13 @@ export function countOf({ problems }: CheckedFile, severity: Problem["severity"]
   return problems.filter((each) => each.severity === severity).length;
 }
 
-/** The lines of a file, to be quoted by number. */
-export function linesOf({ text }: CheckedFile): readonly string[] {
-  return text.split(/\r?\n/);
+/** The line of each problem, to be quoted; undefined: it has none. */
+export function sourcesOf({ text }: CheckedFile): (problem: Problem) => string | undefined {
+  const lines = text.split(/\r?\n/);
+  return ({ line, source }) => source ?? lines[line - 1];
+}
+
+/** As it was named on the command line, or one that it includes. */
+export function fileOf({ name }: Pick<CheckedFile, "name">, { file, source }: Problem): string {
+  return source === undefined ? name : file;
 }

@@ -3,14 +3,18 @@ import { isAbsolute, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Problem } from "../../config/config.ts";
 import { isProblemCode, PROBLEM_CODES } from "../../config/reading/problem-codes.ts";
-import { linesOf, type CheckedFile } from "./check-report.ts";
+import { fileOf, sourcesOf, type CheckedFile } from "./check-report.ts";
 
 const SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json";
 
 export function asSarif(files: readonly CheckedFile[], version: string): string {
   const codes = [...new Set(files.flatMap(({ problems }) => problems.map(({ code }) => code)))];
   const rules = codes.toSorted();
-  const uris = [...new Set(files.map(({ name }) => uriOf(name)))];
+  const named = files.flatMap((file) => [
+    file.name,
+    ...file.problems.map((problem) => fileOf(file, problem)),
+  ]);
+  const uris = [...new Set(named.map(uriOf))];
   const driver = {
     name: "coinslot",
     version,
@@ -29,12 +33,12 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
 }
 
 function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly string[]) {
-  const lines = linesOf(file);
-  const uri = uriOf(file.name);
-  const artifactLocation = { uri, index: uris.indexOf(uri) };
+  const sourceOf = sourcesOf(file);
   return file.problems.map((problem) => {
     const { severity, code, message, suggestion } = problem;
-    const region = regionOf(problem, lines);
+    const region = regionOf(problem, sourceOf(problem) ?? "");
+    const uri = uriOf(fileOf(file, problem));
+    const artifactLocation = { uri, index: uris.indexOf(uri) };
     return {
       ruleId: code,
       ruleIndex: rules.indexOf(code),
@@ -51,9 +55,8 @@ function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly s
 }
 
 /** Undefined for what has no place in the file. */
-function regionOf({ line, column, length }: Problem, lines: readonly string[]) {
+function regionOf({ line, column, length }: Problem, text: string) {
   if (line === 0) return undefined;
-  const text = lines[line - 1] ?? "";
   return {
     startLine: line,
     startColumn: column,

@@ -79,7 +79,7 @@ export function explanationPage(
     ...(query === "" ? [] : [["query", query] as const]),
     ["outcome", outcome],
     ["why", why],
-    ...(rule === null ? [] : [["rule", `${rule.key}  (${file}:${rule.line})`] as const]),
+    ...(rule === null ? [] : [["rule", `${rule.key}  (${rule.file}:${rule.line})`] as const]),
     ...beaten.map(({ key, line, why: reason }): Row => [
       "beaten",
       `${key}  (line ${line}) ${reason}`,

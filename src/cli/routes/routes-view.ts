@@ -24,7 +24,8 @@ export interface PriceView {
 
 export interface RuleView {
   readonly key: string;
-  /** 1-based line of the key in the file. */
+  /** The file, or one that it includes, and the 1-based line of the key in it. */
+  readonly file: string;
   readonly line: number;
   /** Null: every method that no other key of the pattern lists. */
   readonly methods: readonly string[] | null;
@@ -72,10 +73,11 @@ export interface ExplanationView {
   readonly notes: readonly string[];
 }
 
-function ruleView({ key, line, methods, pattern, action }: RouteSettings): RuleView {
+function ruleView({ key, file, line, methods, pattern, action }: RouteSettings): RuleView {
   const offers = action.kind === "priced" ? action.offers : [];
   return {
     key,
+    file,
     line,
     methods,
     pattern,

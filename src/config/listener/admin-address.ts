@@ -5,11 +5,17 @@
 import type { Environment } from "../reading/environment.ts";
 import { LineIndex } from "../reading/line-index.ts";
 import { readListenAddress, type ListenAddress } from "./listeners.ts";
+import { readSource } from "../reading/source.ts";
 import { readYaml } from "../reading/yaml-document.ts";
 
 /** Null where the file has no `admin` that could be read. */
-export function readAdminAddress(text: string, environment: Environment): ListenAddress | null {
-  const { tree, syntaxFaults } = readYaml(text, new LineIndex(text), environment);
+export function readAdminAddress(
+  text: string,
+  file: string,
+  environment: Environment,
+): ListenAddress | null {
+  const source = readSource(text, file, environment);
+  const { tree, syntaxFaults } = readYaml(source, new LineIndex(source), environment);
   const place = tree.find(["admin"])?.kind === "mapping" ? ["admin", "address"] : ["admin"];
   const found = syntaxFaults.length === 0 ? tree.find(place) : undefined;
   if (found?.kind !== "scalar" || found.refused) return null;

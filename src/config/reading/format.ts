@@ -55,7 +55,9 @@ function formatProblem(problem: Problem, lines: readonly string[], color: boolea
     color ? `\u001b[${code}m${part}\u001b[0m` : part;
   const place = line === 0 ? file : `${file}:${line}:${column}`;
   const head = `${paint(1, printable(place))}: ${paint(COLORS[severity], severity)}: `;
-  const quote = quoted(problem, lines[line - 1] ?? "", (part) => paint(COLORS[severity], part));
+  const quote = quoted(problem, problem.source ?? lines[line - 1] ?? "", (part) =>
+    paint(COLORS[severity], part),
+  );
   const hint = suggestion === undefined ? "" : `  ${printable(suggestion)}\n`;
   return `${head}${printable(message)}\n${quote}${hint}`;
 }

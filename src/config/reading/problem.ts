@@ -27,6 +27,8 @@ export interface Problem {
   readonly length: number;
   /** Keys and indexes from the root of the document. */
   readonly path: Path;
+  /** The line, its secrets masked, where it is not one of the file that was named but of one that it includes. */
+  readonly source?: string;
 }
 
 /** A problem before it is known where: what the readers of single values return. */
@@ -66,9 +68,8 @@ function subject(path: Path): string {
 
 const NOWHERE: Span = { offset: 0, length: 1 };
 
-/** Collects the problems of one file; the same finding at the same place is kept once. */
+/** Collects the problems of one file and of what it includes; the same finding at the same place is kept once. */
 export class Problems {
-  readonly #file: string;
   readonly #lines: LineIndex;
   readonly #tree: Tree | undefined;
   readonly #found = new Map<string, Problem>();
@@ -76,8 +77,7 @@ export class Problems {
   /** Parts of the text that are not judged. */
   #unsound: readonly Span[] = [];
 
-  constructor(file: string, lines: LineIndex, tree?: Tree) {
-    this.#file = file;
+  constructor(lines: LineIndex, tree?: Tree) {
     this.#lines = lines;
     this.#tree = tree;
   }
@@ -129,7 +129,7 @@ export class Problems {
   }
 
   addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {
-    const { line, column } = this.#lines.position(span.offset);
+    const { file, line, column } = this.#lines.position(span.offset);
     const length = Math.max(1, Math.min(span.length, this.#lines.rest(span.offset)));
     const { code, suggestion } = fault;
     const message = maskKeys(fault.message);
@@ -140,7 +140,7 @@ export class Problems {
       code,
       message,
       ...(suggestion === undefined ? {} : { suggestion: maskKeys(suggestion) }),
-      file: this.#file,
+      file: file.name,
       line,
       column,
       length,
@@ -149,19 +149,31 @@ export class Problems {
     });
   }
 
-  /** 1-based line of that path's key or value. */
-  line(path: Path, part: Part): number {
-    return this.#lines.position(this.#tree?.span(path, part).offset ?? 0).line;
+  /** The file, as messages name it, and the 1-based line of that path's key. */
+  place(path: Path): { readonly file: string; readonly line: number } {
+    const { file, line } = this.#lines.position(this.#tree?.span(path, "key").offset ?? 0);
+    return { file: file.name, line };
+  }
+
+  /** The same in words: `line 7`, or `line 7 of prices.yaml` where that is an included one. */
+  where(path: Path): string {
+    return this.#lines.where(this.#tree?.span(path, "key").offset ?? 0);
   }
 
   get refused(): boolean {
     return [...this.#found.values()].some((problem) => problem.severity === "error");
   }
 
-  /** In the order of the file. */
+  /** In the order of the text. */
   list(): readonly Problem[] {
-    return [...this.#found.values()].sort(
-      (left, right) => left.line - right.line || left.column - right.column,
-    );
+    const found = [...this.#found.values()];
+    const files = this.#lines.names;
+    const placed = found.map((each) => [files.indexOf(each.file), each] as const);
+    return placed
+      .sort(
+        ([file, left], [other, right]) =>
+          file - other || left.line - right.line || left.column - right.column,
+      )
+      .map(([, each]) => each);
   }
 }

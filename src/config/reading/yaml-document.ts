@@ -20,6 +20,7 @@ import { fillPlaceholders, hasPlaceholder } from "./interpolation.ts";
 import type { LineIndex } from "./line-index.ts";
 import type { Fault } from "./problem.ts";
 import { ONE_OF_TWO } from "./reading.ts";
+import type { Source } from "./source.ts";
 import {
   blocksOf,
   hasSeveralDocuments,
@@ -53,6 +54,17 @@ const TOO_MANY_ALIASES: Fault = {
   message: `aliases stand for more than ${MAX_ALIASED_VALUES} values`,
 };
 
+const NESTED: Fault = {
+  code: "unknown-key",
+  message: "a file that is included includes no others",
+  suggestion: "name it in the file that is started with",
+};
+const NO_MAP: Fault = {
+  code: "bad-value",
+  message: "a file that is included has to be a map of the same keys",
+};
+const NOWHERE: Span = { offset: 0, length: 1 };
+
 const TOO_LONG: Fault = {
   code: "too-long",
   message: `the file is longer than ${MAX_TEXT_LENGTH} characters`,
@@ -83,34 +95,59 @@ export interface YamlDocument {
   readonly faults: readonly LocatedFault[];
 }
 
-export function readYaml(text: string, lines: LineIndex, environment: Environment): YamlDocument {
-  const fault = isText(text) ? undefined : NOT_TEXT;
-  if (text.length > MAX_TEXT_LENGTH || fault !== undefined) {
-    const span = { offset: 0, length: 1 };
-    const tree = new Tree(scalar(null, span));
+export function readYaml(
+  { text, files }: Pick<Source, "text" | "files">,
+  lines: LineIndex,
+  environment: Environment,
+): YamlDocument {
+  const bad = files.find(({ offset, length }) => !isText(text.slice(offset, offset + length)));
+  if (text.length > MAX_TEXT_LENGTH || bad !== undefined) {
+    const span = { offset: bad?.offset ?? 0, length: 1 };
+    const tree = new Tree(scalar(null, { offset: 0, length: 1 }));
     const unsound = [{ offset: 0, length: text.length }];
-    return { tree, syntaxFaults: [{ span, fault: fault ?? TOO_LONG }], unsound, faults: [] };
+    const fault = bad === undefined ? TOO_LONG : NOT_TEXT;
+    return { tree, syntaxFaults: [{ span, fault }], unsound, faults: [] };
   }
   const reader = new Reader(text, lines, environment);
-  const document = parse(text, 0);
-  const blocks = isBroken(document) && !hasSeveralDocuments(document) ? blocksOf(text) : [];
-  if (blocks.length > 1) return readBlocks(text, blocks, { lines, reader });
-  const root = reader.read(document.contents, { offset: 0, length: 1 });
-  const start = unsoundFrom(document, root, text);
+  const read = files.map((file) => readFile(text, file, { lines, reader }));
+  const root = reader.joinFiles(read.map((each) => each.root));
   return {
     tree: new Tree(root),
-    syntaxFaults: oneEachLine(yamlFaults(document, root, text), lines),
-    unsound: start === undefined ? [] : [{ offset: start, length: text.length - start }],
+    syntaxFaults: read.flatMap(({ syntaxFaults }) => syntaxFaults),
+    unsound: read.flatMap(({ unsound }) => unsound),
     faults: reader.faults,
   };
 }
 
+interface ReadFile extends Pick<YamlDocument, "syntaxFaults" | "unsound"> {
+  readonly root: Located;
+}
+
+interface Reading {
+  readonly lines: LineIndex;
+  readonly reader: Reader;
+}
+
+function readFile(text: string, { offset, length }: Span, { lines, reader }: Reading): ReadFile {
+  const end = offset + length;
+  const written = text.slice(offset, end);
+  const document = parse(written, offset);
+  const blocks = isBroken(document) && !hasSeveralDocuments(document) ? blocksOf(written) : [];
+  if (blocks.length > 1) {
+    const placed = blocks.map((each) => ({ ...each, offset: each.offset + offset }));
+    return readBlocks(text, placed, { lines, reader });
+  }
+  const root = reader.read(document.contents, { offset, length: 1 });
+  const start = unsoundFrom(document, root, text);
+  return {
+    root,
+    syntaxFaults: oneEachLine(yamlFaults(document, root, text), lines),
+    unsound: start === undefined ? [] : [{ offset: start, length: end - start }],
+  };
+}
+
 /** Reads each part by itself: a fault in one says nothing about another, and leaves nothing of another unread. */
-function readBlocks(
-  text: string,
-  blocks: readonly Span[],
-  { lines, reader }: { readonly lines: LineIndex; readonly reader: Reader },
-): YamlDocument {
+function readBlocks(text: string, blocks: readonly Span[], { lines, reader }: Reading): ReadFile {
   const syntaxFaults: LocatedFault[] = [];
   const unsound: Span[] = [];
   const parts: Located[] = [];
@@ -123,8 +160,10 @@ function readBlocks(
     syntaxFaults.push(...oneEachLine(yamlFaults(document, part, text), lines));
     parts.push(part);
   }
-  const root = reader.join(parts, { offset: 0, length: text.length });
-  return { tree: new Tree(root), syntaxFaults, unsound, faults: reader.faults };
+  const [first] = blocks;
+  const offset = first?.offset ?? 0;
+  const root = reader.join(parts, { offset, length: text.length - offset }, false);
+  return { root, syntaxFaults, unsound };
 }
 
 /** `offset` is where the text stands in the file. */
@@ -237,21 +276,36 @@ class Reader {
     return { kind: "mapping", span, entries, refused: false };
   }
 
-  /** One map of the parts of one, each with keys of its own. */
-  join(parts: readonly Located[], span: Span): Located {
+  /** The map of a file, with those of the files that it includes. */
+  joinFiles([own, ...included]: readonly Located[]): Located {
+    if (own === undefined || included.length === 0) return own ?? scalar(null, NOWHERE);
+    for (const each of included) {
+      const nested = each.kind === "mapping" ? each.entries.get("include") : undefined;
+      if (nested !== undefined) this.#fault(nested.key, NESTED);
+      if (each.kind === "mapping") each.entries.delete("include");
+      else if (each.kind !== "scalar" || each.value !== null) this.#fault(each.span, NO_MAP);
+    }
+    return this.join([own, ...included], own.span, true);
+  }
+
+  /** One map of the parts of one, each with keys of its own. `isDeep`: maps under one key are joined as well. */
+  join(parts: readonly Located[], span: Span, isDeep: boolean): Located {
     const entries = new Map<string, TreeEntry>();
     for (const part of parts) {
       for (const [key, entry] of part.kind === "mapping" ? part.entries : []) {
         const earlier = entries.get(key);
         if (earlier === undefined) entries.set(key, entry);
-        else this.#fault(entry.key, this.#duplicate(key, earlier));
+        else if (isDeep && areMaps(earlier.value, entry.value)) {
+          const value = this.join([earlier.value, entry.value], earlier.value.span, true);
+          entries.set(key, { ...earlier, value });
+        } else this.#fault(entry.key, this.#duplicate(key, earlier));
       }
     }
     return { kind: "mapping", span, entries, refused: false };
   }
 
   #duplicate(key: string, earlier: TreeEntry): Fault {
-    return duplicateKey(key, this.#lines.position(earlier.key.offset).line);
+    return duplicateKey(key, this.#lines.where(earlier.key.offset));
   }
 
   #anchored(name: string, span: Span): Located {
@@ -328,10 +382,14 @@ function typed(text: string): Scalar["value"] {
   return INTEGER.test(text) || DECIMAL.test(text) ? Number(text) : text;
 }
 
-function duplicateKey(key: string, line: number): Fault {
+function areMaps(...values: readonly Located[]): boolean {
+  return values.every(({ kind }) => kind === "mapping");
+}
+
+function duplicateKey(key: string, where: string): Fault {
   return {
     code: "duplicate-key",
-    message: `${JSON.stringify(key)} is already given on line ${line}`,
+    message: `${JSON.stringify(key)} is already given on ${where}`,
     suggestion: ONE_OF_TWO,
   };
 }

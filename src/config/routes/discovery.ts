@@ -10,6 +10,7 @@ import { described, flag, map, matching, optional, plainText, text } from "../re
 import type { Path } from "../reading/tree.ts";
 import { contact } from "./contact.ts";
 import { readFixedPath, type RouteKey } from "./route-key.ts";
+import { routePath } from "./route-path.ts";
 import type { RouteSettings } from "./routes.ts";
 
 /** What leads buyers to the priced routes; each part is served at a path of its own. */
@@ -260,7 +261,7 @@ export function checkPage(
   const segments = page.slice(1).split("/");
   for (const route of routes) {
     if (!covers(route, segments)) continue;
-    const place = `${JSON.stringify(route.key)} on line ${route.line}`;
+    const place = `${JSON.stringify(route.key)} on ${problems.where(routePath(route))}`;
     if (route.pattern === page) {
       const message = `is the path of the route ${place}, which would never be asked for`;
       problems.error(path, fault("page-taken", message, "choose another path for the page"));

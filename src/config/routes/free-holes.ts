@@ -2,7 +2,8 @@
  * Free holes: requests that are free although the paths around them cost money. Each is legal and may be
  * meant, but a hole nobody meant gives away what the file was written to sell.
  */
-import { routePath, termPath } from "../hosts.ts";
+import { termPath } from "../hosts.ts";
+import { routePath } from "./route-path.ts";
 import type { Context } from "../reading/context.ts";
 import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
@@ -30,7 +31,7 @@ export function warnOfFreeHoles(config: Priced, context: Context): void {
     if (route.action.kind !== "free") continue;
     const around = rests.around(route).find((each) => each.action.kind === "priced");
     if (around === undefined) continue;
-    const message = `is free although ${around.key} (line ${around.line}) is priced around it`;
+    const message = `is free although ${around.key} (${problems.where(routePath(around))}) is priced around it`;
     const path = routePath(route);
     const hint = "give it a price, or put what is free where nothing is sold";
     problems.add("warning", path, fault("free-hole", message, hint), "key");
@@ -85,7 +86,7 @@ export function warnOfSharedBackends(sites: readonly Shop[], context: Context): 
       const { action } = deciding ?? {};
       const leads = action?.kind === "free" ? action.upstream : shop.defaultUpstream;
       if (free !== "free" || !isSameBackend(shop.upstreams, leads, sold.action.upstream)) continue;
-      const message = `leaves free what ${sold.key} sells (line ${sold.line}): both ask the same backend`;
+      const message = `leaves free what ${sold.key} sells (${context.problems.where(routePath(sold))}): both ask the same backend`;
       const hint = "close it here as well, or name an upstream that serves this host alone";
       const path = deciding ? routePath(deciding) : termPath(shop.site, "unmatched", context);
       context.problems.add("warning", path, fault("free-hole", message, hint), "key");

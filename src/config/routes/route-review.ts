@@ -1,8 +1,8 @@
 /** What is allowed about routes and most likely a mistake: alike paths at other prices, and payments that end too soon. */
-import { routePath } from "../hosts.ts";
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
+import { routePath } from "./route-path.ts";
 
 export function reviewRoutes(
   routes: readonly RouteSettings[],
@@ -32,7 +32,7 @@ function reviewAlikes(routes: readonly RouteSettings[], { problems }: Context): 
       const terms = [first, other].map(termsOf);
       if (terms.includes("deny") || terms[0] === terms[1]) continue;
       const message =
-        `has another price than ${JSON.stringify(first.key)} on line ${first.line}, and many backends serve both ` +
+        `has another price than ${JSON.stringify(first.key)} on ${problems.where(routePath(first))}, and many backends serve both ` +
         "alike: buyers take what is cheaper";
       const hint = "give both one price, or deny one of them";
       const path = routePath(other);

@@ -32,7 +32,8 @@ export interface RouteSettings extends RouteKey {
   readonly key: string;
   /** For requests to this one of `hosts` alone; undefined: to the file's own site. */
   readonly host?: string;
-  /** 1-based line of the key, for messages. */
+  /** The file, as messages name it, and the 1-based line of the key. */
+  readonly file: string;
   readonly line: number;
   readonly action: RouteAction;
 }
@@ -266,7 +267,7 @@ export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
     const action = value === undefined ? undefined : resolveAction(value, path, parts);
     if (read.ok && action !== undefined) {
       const named = host === undefined ? { key } : { key: `${host} ${key}`, host };
-      resolved.push({ ...named, line: problems.line(path, "key"), ...read.value, action });
+      resolved.push({ ...named, ...problems.place(path), ...read.value, action });
     }
   }
   return resolved;
@@ -369,8 +370,8 @@ class Conflicts {
     this.#byShape.set(shape, [...earlier, { key, route }]);
     const rival = earlier.find((each) => methodsOverlap(each.route, route));
     if (rival === undefined) return;
-    const line = this.#context.problems.line([...this.#place, rival.key], "key");
-    const message = `matches the same requests as ${JSON.stringify(rival.key)} on line ${line}`;
+    const where = this.#context.problems.where([...this.#place, rival.key]);
+    const message = `matches the same requests as ${JSON.stringify(rival.key)} on ${where}`;
     const hint = "remove one of them, or give them different methods";
     const found = fault("duplicate-route", message, hint);
     this.#context.problems.errorAtKey([...this.#place, key], found);

@@ -4,7 +4,8 @@
  * request is paid for that could not be sent.
  */
 import type { Context } from "../reading/context.ts";
-import { routePath, termPath } from "../hosts.ts";
+import { termPath } from "../hosts.ts";
+import { routePath } from "../routes/route-path.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "../routes/route-key.ts";
 import type { RouteSettings } from "../routes/routes.ts";

@@ -23,7 +23,7 @@ const SOLD = `  GET /slow: $0.05
 
 async function given(routes: string, unmatched = "free"): Promise<readonly string[]> {
   const [before, after] = [yaml(SOLD), yaml(routes, unmatched)];
-  const read = (text: string) => ({ text, config: configOf(text) });
+  const read = (text: string) => ({ text, included: [], config: configOf(text) });
   return (await findGivenAway(read(before), read(after))).map(({ message }) => message);
 }
 
@@ -65,7 +65,7 @@ describe("what was sold and would be free", () => {
 
   test("hundreds are counted, not named", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `  GET /r${index}: $0.01\n`).join("");
-    const read = (text: string) => ({ text, config: configOf(text) });
+    const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const found = await findGivenAway(
       read(yaml(many)),
       read(yaml(many.replaceAll("$0.01", "free"))),
@@ -153,14 +153,18 @@ describe("what was sold at one of several hosts", () => {
     ["where its name is answered no more", file("", undefined, "hosts: []\n"), []],
     ["where all names are answered for money", file("", "  GET /slow: $0.01\n"), []],
   ])("%s", async (_, after, expected) => {
-    const read = (text: string) => ({ text: `${text}# the end\n`, config: configOf(text) });
+    const read = (text: string) => ({
+      text: `${text}# the end\n`,
+      included: [],
+      config: configOf(text),
+    });
     const found = await findGivenAway(read(file(SHOP)), read(after));
     const free = found.filter(({ code }) => code === "unpriced-route");
     expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
   });
 
   test("what the file sold itself, at a host that takes over its name", async () => {
-    const read = (text: string) => ({ text, config: configOf(text) });
+    const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const before = file("", "  GET /slow: $0.05\n").replace(
       /https:\S+\n/,
       "https://old.example.com\n",

@@ -1,0 +1,14 @@
+/** Where a route stands in the file. */
+import type { Path } from "../reading/tree.ts";
+import type { RouteSettings } from "./routes.ts";
+
+/** The place in the file of a site: of the file's own, which has no name, or of a host. */
+export function sitePath(site: string): Path {
+  return site === "" ? [] : ["hosts", site];
+}
+
+/** The place in the file of a route. */
+export function routePath({ key, host = "" }: Pick<RouteSettings, "key" | "host">): Path {
+  const written = host === "" ? key : key.slice(host.length + 1);
+  return [...sitePath(host), "routes", written];
+}
