@@ -4,6 +4,7 @@ import { networkOf } from "../../src/http/ip-address.ts";
 import { MAX_FAILURES } from "../../src/payments/settlement/failure-budget.ts";
 import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
+import { digestedTarget } from "../../src/ledger/stored-target.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
 import { HEARD_MS, isOwedBefore, judgePayers } from "./audit-payers.ts";
 import { PLACES } from "./buyers.ts";
@@ -203,7 +204,9 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
     const row = await leftRow(world, payment);
     if (row === undefined || isUsedUp(row)) continue;
     const path = row.binding?.replace("GET ", "") ?? "";
-    const target = row.servedTarget ?? path;
+    const given = journal.deliveries.get(payment.key) ?? [];
+    const served = given.find((each) => digestedTarget(each.target) === row.servedTarget);
+    const target = served?.target ?? path;
     const proof = world.signAgain(payment);
     const isProof = row.attempts >= MAX_DELIVERY_ATTEMPTS || random.chance(0.5);
     // Of one who cannot pay again it is known no better than by his address that he is the payer.

@@ -25,7 +25,7 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GOODS, "takes what was led on at another shop for paid enough", {
     file: SHOPS,
-    find: "return url.startsWith(`${resource.slice(0, -target.length)}/`);",
+    find: "return url.startsWith(`${resource.slice(0, -here.length)}/`);",
     put: "return true;",
   }),
   caughtBy(GOODS, "takes any host for its own in a redirect", {
@@ -94,8 +94,8 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   ),
   caughtBy(CONTRACT, "fetches again for ever", {
     file: JUDGEMENT,
-    find: "return servedTarget === asked.target && repeatUntilMs !== null && nowMs < repeatUntilMs;",
-    put: "return servedTarget === asked.target && repeatUntilMs !== null;",
+    find: "return isServed && repeatUntilMs !== null && nowMs < repeatUntilMs;",
+    put: "return isServed && repeatUntilMs !== null;",
   }),
   caughtBy(GOODS, "fetches again whatever another body asks for", {
     file: DELIVERY,

@@ -12,6 +12,7 @@ import {
 import { processOf } from "../../src/ledger/life.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
+import { digestedTarget } from "../../src/ledger/stored-target.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
 import type { Authorization } from "./chain.ts";
@@ -180,7 +181,7 @@ export class Journal {
   ): SimulatedPayment {
     const of = ({ key }: SimulatedPayment): boolean => {
       const row = this.#store.payments.get(key)?.row;
-      return row?.settledTransaction === transaction && row.servedTarget === target;
+      return row?.settledTransaction === transaction && isServedAs(row, target);
     };
     const { from } = shown.authorization;
     const others = [...this.payments.values()].filter((each) => each.authorization.from === from);
@@ -247,7 +248,7 @@ export class Journal {
     if (isSold && (row?.repeats ?? 0) > repeats) {
       this.violated("I2", `${nameOf(key)} was fetched again ${row?.repeats} times`);
     }
-    if (isSold && row?.servedTarget !== target)
+    if (isSold && !isServedAs(row, target))
       this.violated("I2", `${nameOf(key)} was sold for another target`);
     if (settledTransaction === null || !isDelivering) {
       this.violated("I1", `upstream asked while ${nameOf(key)} is ${state}`);
@@ -279,7 +280,7 @@ export class Journal {
   /** The life has said what became of a delivery: whether the ledger took it. */
   recorded({ key }: SimulatedPayment, given: Given): void {
     const row = this.#store.payments.get(key)?.row;
-    given.isRecorded = row?.state === "DELIVERED" || row?.servedTarget === given.target;
+    given.isRecorded = row?.state === "DELIVERED" || isServedAs(row, given.target);
   }
 
   /** A death has undone the last steps of a payment: what was recorded then may not be any more (decision record 30). */
@@ -295,7 +296,7 @@ export class Journal {
     }
     const row = this.#store.payments.get(key)?.row;
     for (const given of this.deliveries.get(key) ?? []) {
-      given.isRecorded &&= row?.state === "DELIVERED" || row?.servedTarget === given.target;
+      given.isRecorded &&= row?.state === "DELIVERED" || isServedAs(row, given.target);
     }
   }
 
@@ -308,7 +309,7 @@ export class Journal {
 
   replayed({ key }: SimulatedPayment, target: string): void {
     this.#trace(`buyer: has the kept answer for ${nameOf(key)}, ${target}`);
-    if (this.#store.payments.get(key)?.row.servedTarget !== target) {
+    if (!isServedAs(this.#store.payments.get(key)?.row, target)) {
       this.violated("I2", `the kept answer of ${nameOf(key)} was given for ${target}`);
     }
   }
@@ -371,4 +372,9 @@ export function isGoodFor({ servedTarget }: PaymentRow, target: string): boolean
 
 export function nameOf(key: PaymentKey): string {
   return `payment ${Number.parseInt(key.slice(-8), 16)}`;
+}
+
+/** Whether that is what it was served for; of a query the ledger keeps a digest. */
+function isServedAs(row: Pick<PaymentRow, "servedTarget"> | undefined, target: string): boolean {
+  return row?.servedTarget === digestedTarget(target);
 }

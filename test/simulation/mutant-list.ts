@@ -212,7 +212,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: JUDGEMENT,
-        find: "return servedTarget === null || servedTarget === target;",
+        find: "return servedTarget === null || servedTarget === digestedTarget(target);",
         put: "return servedTarget === null || target !== '';",
       },
     ],

@@ -78,7 +78,7 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEAVING, "pays back by itself what a buyer has sent and not waited for", {
     file: "src/gateway/delivery.ts",
-    find: "served: sent && !isHarmless ? target : null",
+    find: "served: sent && !isHarmless ? soldTarget(this.#visit.decision) : null",
     put: "served: sent && !isHarmless ? null : null",
   }),
   caughtBy(SOLANA_SIGNING, "moves two refunds of one price to one payer as one", {
