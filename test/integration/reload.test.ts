@@ -241,6 +241,39 @@ would be reloaded; nothing has changed
     expect(await served.end("SIGTERM")).toBe(0);
   });
 
+  it("is taken up when a file changes that it includes, and not while that is being written", async () => {
+    await using backend = await startBackend();
+    await using site = await Site.create();
+    const more = join(site.folder, "more.yaml");
+    const write = (price: string, end = "  GET /last: free\n"): Promise<void> =>
+      writeFile(more, `routes:\n  GET /more: { price: ${price}, description: More }\n${end}`);
+    await write("$0.03");
+    const served = await site.serve(
+      yaml({ upstream: backend.url, more: "include: more.yaml" }),
+      env,
+    );
+    await served.untilReady();
+    const asked = async (): Promise<unknown> => {
+      const answer = await fetch(`${served.url}/more`);
+      const { accepts } = Object(await answer.json());
+      return accepts?.[0]?.maxAmountRequired;
+    };
+    expect(await asked()).toBe("30000");
+    await write("$0.05");
+    await expect.poll(asked, SOON).toBe("50000");
+    for (const [text, code] of [
+      ["", "bad-file"],
+      ["routes:\n  GET /more: { price: $0.05, description: More }\n", "cut-file"],
+    ] as const) {
+      await writeFile(more, text);
+      expect((await reload(served)).body["problems"]).toMatchObject(
+        expect.arrayContaining([expect.objectContaining({ code })]),
+      );
+      expect(await asked()).toBe("50000");
+    }
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+
   it("comes by SIGHUP, too, and by a link that is turned as Kubernetes does", async () => {
     await using backend = await startBackend();
     await using site = await Site.create();

@@ -307,7 +307,7 @@ describe.each([
     const news = `${seller.url}/news`;
     const another = await sign(buyer, news);
     const output = (): string => seller.output().stdout;
-    await expect.poll(output, SOON).toContain("a list of payers has changed");
+    await expect.poll(output, SOON).toContain("a file that it names has changed");
     expect((await present(news, another)).status).toBe(403);
     await writeFile(list, "torn\n0x12");
     await expect.poll(output, SOON).toContain("line 2 of the file is no EVM address");
