@@ -70,7 +70,7 @@ type Row = readonly [label: string, text: string];
 
 export function explanationPage(
   view: ExplanationView,
-  { file, color }: { readonly file: string; readonly color: boolean },
+  { color }: { readonly color: boolean },
 ): string {
   const { method, target, path, query, outcome, why, rule, beaten, upstream, notes } = view;
   const paintKey = (text: string): string => (color ? paint(COLORS.heading, text) : text);

@@ -47,7 +47,7 @@ export async function routes(
     ? { method: "OPTIONS", url, headers: preflightHeaders(method, header) }
     : { method, url, headers: header };
   const view = explanationView(explain(config, asked));
-  process.stdout.write(json ? toJson(view) : explanationPage(view, { file, color }));
+  process.stdout.write(json ? toJson(view) : explanationPage(view, { color }));
   return 0;
 }
 

@@ -1,5 +1,12 @@
 /** Turns offsets into lines and columns of the files that a text is made of. */
-import type { SourceFile } from "./source.ts";
+
+/** A file within the text. */
+export interface SourceFile {
+  /** As messages name it. */
+  readonly name: string;
+  readonly offset: number;
+  readonly length: number;
+}
 
 interface FilePlace {
   readonly file: SourceFile;

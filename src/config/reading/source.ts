@@ -5,18 +5,11 @@
 import { isAbsolute, dirname, join, resolve as resolvePath } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument } from "yaml";
 import type { Environment } from "./environment.ts";
+import type { SourceFile } from "./line-index.ts";
 import type { Fault } from "./problem.ts";
 
 /** Files that may be included. */
 export const MAX_INCLUDED = 100;
-
-/** A file within the text. */
-export interface SourceFile {
-  /** As messages name it. */
-  readonly name: string;
-  readonly offset: number;
-  readonly length: number;
-}
 
 export interface Source {
   readonly text: string;

@@ -88,6 +88,7 @@ describe("all rules", () => {
     expect(rules).toHaveLength(7);
     expect(rules[2]).toEqual({
       key: "POST /reports/latest",
+      file: expect.stringMatching(/gateway\.yaml$/),
       line: 19,
       methods: ["POST"],
       pattern: "/reports/latest",

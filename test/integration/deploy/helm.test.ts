@@ -1,5 +1,4 @@
 /** deploy/helm: the chart says what the manifests of deploy/kubernetes say, and no more may be left out. */
-import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -16,7 +15,6 @@ const ALL = {
 };
 /** What Kubernetes makes by other means, the alerts (which are Go templates themselves), and what nobody applies as it is. */
 const ELSEWHERE: ReadonlySet<unknown> = new Set(["Namespace", "PrometheusRule", "Secret"]);
-const hasHelm = spawnSync("helm", ["version"]).error === undefined;
 
 function kindOf(manifest: unknown): string {
   const { kind, metadata } = Object(manifest);
@@ -117,18 +115,5 @@ describe("the chart", () => {
     expect(chart).toMatchObject({ version, appVersion: version });
     const [values] = manifestsIn(readFileSync(join(CHART, "values.yaml"), "utf8"));
     expect(values).toMatchObject({ image: { tag: version } });
-  });
-
-  test.runIf(hasHelm)("is rendered by helm itself as it is here", () => {
-    const file = join(MANIFESTS, "gateway.yaml");
-    const flags = ["monitoring", "ingress", "autoscaling"].flatMap((name) => [
-      "--set",
-      `${name}.enabled=true`,
-    ]);
-    const words = [CHART, "--set-file", `gateway=${file}`, ...flags];
-    expect(spawnSync("helm", ["lint", ...words]).status).toBe(0);
-    const named = ["template", "coinslot", ...words, "--namespace", "coinslot"];
-    const { stdout } = spawnSync("helm", named, { encoding: "utf8" });
-    expect(withOneEnd(manifestsIn(stdout))).toEqual(kustomized(true));
   });
 });
