@@ -1,4 +1,5 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
+import { resolve } from "node:path";
 import { start, type Running } from "../app.ts";
 import { loadInThread } from "../app/read-config.ts";
 import { formatProblems, loadConfig, type Config, type ParseResult } from "../config/config.ts";
@@ -23,10 +24,13 @@ export async function serve(file: string, version: string): Promise<number> {
   });
   const read = (): Promise<ParseResult> =>
     running === undefined ? loadConfig(file) : loadInThread(process.argv[1] ?? "", file);
+  let named: readonly string[] = [];
   const load = async (): Promise<ParseResult> => {
     const first = await read();
-    const isNew = first.ok && (await others.see(namedIn(first.config)));
-    return isNew ? read() : first;
+    // What is wrong with a file may be mended in one that it has begun to include.
+    const begun = first.included.map(({ name }) => resolve(name));
+    named = first.ok ? namedIn(first.config) : [...new Set([...named, ...begun])];
+    return (await others.see(named)) ? read() : first;
   };
   using _ = {
     [Symbol.dispose]: () => {

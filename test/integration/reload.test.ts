@@ -271,6 +271,14 @@ would be reloaded; nothing has changed
       );
       expect(await asked()).toBe("50000");
     }
+    // One that is begun to be included, and mended there.
+    const other = join(site.folder, "other.yaml");
+    await writeFile(other, "routes:\n  GET /other: { price: much, description: Other }\n");
+    await write("$0.05");
+    await site.write(yaml({ upstream: backend.url, more: "include: [more.yaml, other.yaml]" }));
+    expect((await reload(served)).status).toBe(422);
+    await writeFile(other, "routes:\n  GET /other: { price: $0.06, description: Other }\n");
+    await expect.poll(async () => (await fetch(`${served.url}/other`)).status, SOON).toBe(402);
     expect(await served.end("SIGTERM")).toBe(0);
   });
 
