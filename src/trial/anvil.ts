@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
 /** How long anvil may take to listen, milliseconds; it needs about 100. */
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 60_000;
 
 /** What a shell answers for a command that it cannot find. */
 const NOT_FOUND = 127;
