@@ -33,7 +33,8 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 const NAME_FORM = "must be a name: letters, digits, - and _, at most 32";
 const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/;
 /** Of networks that nobody else is in. */
-const PRIVATE = /^(?:10\.|192\.168\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|\[f[cd])/;
+const PRIVATE =
+  /^(?:10(?:\.\d+){3}|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|\[f[cd].*\])$/;
 
 const REFERENCE_FORM = "must be a reference to a secret: env:NAME or file:PATH";
 const URL_FORM = "must be an absolute http or https URL without a query";

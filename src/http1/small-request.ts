@@ -30,6 +30,8 @@ export interface SmallRequestLimits {
   readonly signal: AbortSignal;
   /** Largest body of an answer, bytes. */
   readonly maxBytes: number;
+  /** Hears of the answer's status before its body has come, if it ever does. */
+  readonly onStatus?: (status: number) => void;
 }
 
 const BYTE_ORDER_MARK = /^\ufeff/;
@@ -53,10 +55,10 @@ export class AnswerTooLarge extends Error {
 export async function ask(
   pool: Pick<H1Pool, "dispatch">,
   { body, ...question }: SmallRequest,
-  { signal, maxBytes }: SmallRequestLimits,
+  { signal, maxBytes, onStatus }: SmallRequestLimits,
 ): Promise<Reply> {
   if (signal.aborted) throw nothingSent(asError(signal.reason));
-  const running = new Answer(maxBytes);
+  const running = new Answer(maxBytes, onStatus);
   const request = { ...question, body: body === null ? null : Buffer.from(body) };
   const controller = pool.dispatch(request, running);
   // What has not left yet is never sent; what has is no longer waited for.
@@ -72,14 +74,16 @@ export async function ask(
 class Answer implements H1Handler {
   readonly #reply = Promise.withResolvers<Reply>();
   readonly #maxBytes: number;
+  readonly #onStatus: SmallRequestLimits["onStatus"];
   readonly #parts: Buffer[] = [];
   #bytes = 0;
   #isStarted = false;
   #status = 0;
   #lines: readonly string[] = [];
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, onStatus: SmallRequestLimits["onStatus"]) {
     this.#maxBytes = maxBytes;
+    this.#onStatus = onStatus;
   }
 
   get reply(): Promise<Reply> {
@@ -93,6 +97,7 @@ class Answer implements H1Handler {
   onResponseStart(_: H1Controller, status: number, lines: readonly string[]): void {
     this.#status = status;
     this.#lines = lines;
+    this.#onStatus?.(status);
   }
 
   onResponseData(controller: H1Controller, chunk: Buffer): void {

@@ -1,10 +1,11 @@
 /**
  * What the ledger forgets of a payer who asks for it: payments that are over go as a sweep takes them, before
  * `store.keep` says so, and so does what else bears his name. What keeps a payment from being used twice stays, as the
- * digest of its key, and what it has moved stays in the sums of its day; neither tells who he was.
+ * digest of its key, and what it has moved stays in the sums of its day; neither names him, though the
+ * chain does, where the transaction beside the digest is looked up.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { fateOf, type Candidate, type Fate } from "./sweep.ts";
+import { fateOf, goesFromMs, type Candidate, type Fate } from "./sweep.ts";
 import type { PaymentState } from "./transition.ts";
 
 /**
@@ -82,7 +83,9 @@ export function judgeForgetting<Each extends PaymentOfPayer>(
     const { key, state, updatedMs } = payment;
     const fate = payment.isDoubted ? "kept" : fateOf(payment, Infinity, nowMs);
     const fromMs = updatedMs + UNFORGETTABLE_MS;
-    if (fate === "kept") unfinished.push({ key, state, fromMs: null });
+    const overMs = fate === "kept" && !payment.isDoubted ? goesFromMs(payment) : null;
+    if (overMs !== null) unfinished.push({ key, state, fromMs: Math.max(fromMs, overMs) });
+    else if (fate === "kept") unfinished.push({ key, state, fromMs: null });
     else if (fromMs > nowMs) unfinished.push({ key, state, fromMs });
     else going.push({ payment, fate });
   }

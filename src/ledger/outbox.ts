@@ -21,8 +21,15 @@ export const TAKEN_FOR_MS = 30_000;
 export const MAX_MESSAGES = 100_000;
 /** Messages older than that go, milliseconds, whatever became of them: they can be replayed until then. */
 export const KEPT_FOR_MS = 14 * 86_400_000;
-/** Messages that one tidying takes away at most. */
+/** Messages that one step of a tidying takes away at most, as too old and as too many each. */
 export const TIDIED_AT_ONCE = 1_000;
+/**
+ * No pause between two attempts is so long, milliseconds: what is due later than that from now was written by a clock
+ * that was set back since.
+ */
+export const LONGEST_PAUSE_MS = 12 * 3_600_000;
+/** Messages that one step of a replay sends again. */
+export const REPLAYED_AT_ONCE = 1_000;
 /** Longest error that is kept, characters. */
 const MAX_ERROR = 200;
 
@@ -114,8 +121,15 @@ export interface Outbox extends Messages {
   given(taker: string, given: readonly Given[]): Promise<void>;
   /** Of each for whom any waits or has failed. */
   counts(): Promise<readonly MessageCount[]>;
-  /** One bounded step: what is too old or too much goes. Resolves with how many of them waited still. */
-  tidy(): Promise<number>;
+  /** One bounded step: what is too old or too much goes, and what a clock that was set back has put off is due. */
+  tidy(): Promise<Tidied>;
+}
+
+export interface Tidied {
+  /** Of what went, how many waited still. */
+  readonly dropped: number;
+  /** There may be more to take away: ask again. */
+  readonly isMore: boolean;
 }
 
 /** A message as it is written. */
@@ -155,6 +169,15 @@ export function readMessage(columns: Readonly<Record<string, unknown>>): OutboxM
     dueMs: Number(columns.dueMs),
     error: typeof columns.error === "string" ? columns.error.slice(0, MAX_ERROR) : null,
   };
+}
+
+/** @param old states of messages that went as too old, `excess` of those that were too many */
+export function tidiedOf(
+  old: readonly Readonly<Record<string, unknown>>[],
+  excess: readonly Readonly<Record<string, unknown>>[],
+): Tidied {
+  const dropped = [...old, ...excess].filter(({ state }) => state === "WAITING").length;
+  return { dropped, isMore: Math.max(old.length, excess.length) >= TIDIED_AT_ONCE };
 }
 
 export function readCount(columns: Readonly<Record<string, unknown>>): MessageCount {

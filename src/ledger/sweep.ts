@@ -77,17 +77,24 @@ export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): F
   if (submissionState !== null && submissionState !== "CLOSED") return "kept";
   if (state === "DELIVERED" || (state === "SETTLED" && isForOthers)) return "buried";
   if (state !== "FAILED") return "kept";
-  return isOver(candidate, nowMs) ? "dropped" : "kept";
+  return overFromMs(candidate) <= nowMs ? "dropped" : "kept";
+}
+
+/** From when on one that is kept may go though nothing happens to it; null: somebody has to see to it first. */
+export function goesFromMs(candidate: Candidate): number | null {
+  if (candidate.state !== "FAILED") return null;
+  const overMs = overFromMs(candidate);
+  return fateOf(candidate, Infinity, overMs) === "dropped" ? overMs : null;
 }
 
 /**
- * Whether the authorization of a failed payment can never be used again, or has not been for long: until then the
+ * From when on the authorization of a failed payment can never be used again, or has not been for long: until then the
  * chain may say that it was paid after all. Solana's blockhashes are forgotten within minutes, and durable nonces are not taken.
  */
-function isOver({ request, updatedMs }: Candidate, nowMs: number): boolean {
+function overFromMs({ request, updatedMs }: Candidate): number {
   const { payload } = request().paymentPayload;
   const endMs = isEvmPayload(payload)
     ? Number(payload.authorization.validBefore) * 1000
     : updatedMs;
-  return Math.min(endMs + FINAL_MS, updatedMs + FAILED_FOR_MS) < nowMs;
+  return Math.min(endMs + FINAL_MS, updatedMs + FAILED_FOR_MS) + 1;
 }

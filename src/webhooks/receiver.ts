@@ -65,22 +65,27 @@ export class Receiver {
     });
   }
 
-  /** One attempt; redirects are not followed. Never rejects. */
+  /** One attempt; redirects are not followed, and what stands behind a status is of no account. Never rejects. */
   async post({ id, type, atMs, data }: Posted, closing?: AbortSignal): Promise<Answered> {
     const timestamp = new Date(atMs).toISOString();
     const body = JSON.stringify({ type, timestamp, data: JSON.parse(data) });
     const limit = this.#time.timeout(ATTEMPT_MS);
     const signal = closing === undefined ? limit : AbortSignal.any([closing, limit]);
+    let status: number | undefined;
+    const onStatus = (told: number): void => {
+      status = told;
+    };
     try {
       const headers = ["content-type", "application/json", ...this.#signed(id, body)];
       const question = { method: "POST", path: this.#path, headers, body } as const;
-      const { status } = await ask(this.#pool, question, { signal, maxBytes: MAX_ANSWER_BYTES });
-      if (status >= 200 && status < 300) return { kind: "delivered" };
-      return { kind: "failed", detail: `it answered ${status}`, isGone: status === GONE };
+      await ask(this.#pool, question, { signal, maxBytes: MAX_ANSWER_BYTES, onStatus });
     } catch (cause) {
-      const reason = limit.aborted ? `no answer within ${ATTEMPT_MS / 1000} s` : messageOf(cause);
-      return { kind: "failed", detail: printable(reason).slice(0, MAX_DETAIL), isGone: false };
+      if (status === undefined) {
+        const reason = limit.aborted ? `no answer within ${ATTEMPT_MS / 1000} s` : messageOf(cause);
+        return { kind: "failed", detail: printable(reason).slice(0, MAX_DETAIL), isGone: false };
+      }
     }
+    return answeredBy(status ?? 0);
   }
 
   /** Waits for what is under way. */
@@ -96,4 +101,9 @@ export class Receiver {
     const proof = ["webhook-signature", signatures.join(" ")];
     return ["webhook-id", id, "webhook-timestamp", seconds, ...proof, "user-agent", "coinslot"];
   }
+}
+
+function answeredBy(status: number): Answered {
+  if (status >= 200 && status < 300) return { kind: "delivered" };
+  return { kind: "failed", detail: `it answered ${status}`, isGone: status === GONE };
 }

@@ -18,11 +18,14 @@ export const MAX_RETRY_MS = 6 * 3_600_000;
 const JITTER = 0.2;
 /** A message is given up so long after it was written, or replayed, milliseconds. */
 export const TRIED_FOR_MS = 3 * 86_400_000;
+/** And not before so many attempts: it may have waited for days behind another, or while no gateway ran. */
+const LEAST_ATTEMPTS = 12;
 /** Longest pause of a receiver that has taken nothing of what was sent at once, milliseconds. */
 const MAX_REST_MS = 60_000;
-/** Pauses between two counts of the outbox, and between two tidyings, milliseconds. */
+/** Pauses between two counts of the outbox, between two tidyings, and between the steps of one, milliseconds. */
 const COUNT_MS = 5_000;
 const TIDY_MS = 60_000;
+const TIDY_STEP_MS = 50;
 
 export interface WebhooksOptions {
   readonly outbox: Pick<Outbox, "take" | "given" | "counts" | "tidy">;
@@ -55,7 +58,8 @@ export class Webhooks {
   async serve(settings: readonly ReceiverSettings[]): Promise<void> {
     const before = this.#running;
     this.#running = settings.map((each) => this.#start(each));
-    if (settings.length > 0) this.#watching ??= this.#watch();
+    // What is stored goes in time, also where nobody is told anything any more.
+    if (!this.#stopping.signal.aborted) this.#watching ??= this.#watch();
     await Promise.all(before.map((each) => each.stop()));
   }
 
@@ -134,7 +138,7 @@ export class Webhooks {
     if (signal.aborted) return { place, state: "WAITING", dueMs: nowMs, error };
     const nextMs = nowMs + this.#pause(attempts);
     const facts = { receiver: name, id, type, subject, attempts, error };
-    if (nextMs - sinceMs > TRIED_FOR_MS) {
+    if (nextMs - sinceMs > TRIED_FOR_MS && attempts >= LEAST_ATTEMPTS) {
       metrics.webhooks.attempt(name, "given-up");
       logger.error(facts, "a webhook was not taken for days and is given up; it can be replayed");
       return { place, state: "FAILED", dueMs, error };
@@ -159,19 +163,34 @@ export class Webhooks {
     while (!signal.aborted) {
       try {
         const receivers = this.#running.map(({ name }) => name);
-        webhooks.waiting(await outbox.counts(), receivers, time.now());
+        const counts = receivers.length === 0 ? [] : await outbox.counts();
+        webhooks.waiting(counts, receivers, time.now());
         if (time.now() >= tidyMs) {
           tidyMs = time.now() + TIDY_MS;
-          const dropped = await outbox.tidy();
-          webhooks.dropped(dropped);
-          const said =
-            "webhooks that nobody has taken were dropped: they were too old, or too many";
-          if (dropped > 0) telemetry.logger.error({ dropped }, said);
+          await this.#tidy();
         }
       } catch (cause) {
         telemetry.logger.warn({ err: cause }, "what others are to be told cannot be counted");
       }
       await time.sleep(COUNT_MS, signal);
+    }
+  }
+  /** To its end: more may come in a minute than goes in one step. */
+  async #tidy(): Promise<void> {
+    const { outbox, telemetry, time } = this.#options;
+    const { signal } = this.#stopping;
+    let dropped = 0;
+    try {
+      for (let isMore = true; isMore && !signal.aborted;) {
+        const tidied = await outbox.tidy();
+        dropped += tidied.dropped;
+        ({ isMore } = tidied);
+        if (isMore) await time.sleep(TIDY_STEP_MS, signal);
+      }
+    } finally {
+      telemetry.metrics.webhooks.dropped(dropped);
+      const said = "webhooks that nobody has taken were dropped: they were too old, or too many";
+      if (dropped > 0) telemetry.logger.error({ dropped }, said);
     }
   }
 }

@@ -78,12 +78,12 @@ export const WEBHOOK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SENDING_TEST, "gives a message up as soon as it fails", {
     file: WEBHOOKS,
-    find: "if (nextMs - sinceMs > TRIED_FOR_MS) {",
+    find: "if (nextMs - sinceMs > TRIED_FOR_MS && attempts >= LEAST_ATTEMPTS) {",
     put: "if (nextMs > sinceMs) {",
   }),
   caughtBy(SENDING_TEST, "tries again for ever", {
     file: WEBHOOKS,
-    find: "if (nextMs - sinceMs > TRIED_FOR_MS) {",
+    find: "if (nextMs - sinceMs > TRIED_FOR_MS && attempts >= LEAST_ATTEMPTS) {",
     put: "if (nextMs < sinceMs) {",
   }),
   caughtBy(GOLDEN_TEST, "tells over http who paid whom", {

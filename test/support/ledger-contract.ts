@@ -51,6 +51,13 @@ export interface LedgerCapabilities {
   readonly severalLives: boolean;
   /** Overwrites the `request` of a stored payment with another text, behind the ledger's back. */
   readonly spoil?: (store: string, key: string, request: string) => Promise<void>;
+  /** Stores the targets of a payment as they are given: older programs have stored them with their queries. */
+  readonly age?: (store: string, key: string, targets: WholeTargets) => Promise<void>;
+}
+
+export interface WholeTargets {
+  readonly target: string;
+  readonly servedTarget: string | null;
 }
 
 export type OpenLedger = (options: LedgerOptions) => Promise<Ledger>;
@@ -71,7 +78,7 @@ export function ledgerContract(
     describe("certificates", () => describeCertificates(open, capabilities));
     describe("budgets", () => describeBudgets(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
-    describe("sold goods", () => describeAgain(open));
+    describe("sold goods", () => describeAgain(open, capabilities));
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));
     describe("purses", () => describePurses(open));

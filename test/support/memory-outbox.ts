@@ -2,8 +2,11 @@
 import {
   draftsOf,
   KEPT_FOR_MS,
+  LONGEST_PAUSE_MS,
   MAX_MESSAGES,
   TAKEN_FOR_MS,
+  TIDIED_AT_ONCE,
+  tidiedOf,
   type Given,
   type OutboxMessage,
   type MessageCount,
@@ -11,6 +14,7 @@ import {
   type Outbox,
   type OutboxEvent,
   type Recipient,
+  type Tidied,
 } from "../../src/ledger/outbox.ts";
 import type { Time } from "../../src/time/time.ts";
 
@@ -118,17 +122,23 @@ export class MemoryOutbox implements Outbox {
     return chosen.length;
   }
 
-  async tidy(): Promise<number> {
+  async tidy(): Promise<Tidied> {
     const { byPlace } = this.#messages;
-    const beforeMs = this.#time.now() - KEPT_FOR_MS;
+    const nowMs = this.#time.now();
+    const old = [...byPlace.values()].filter(({ atMs }) => atMs < nowMs - KEPT_FOR_MS);
     const isWaiting = ({ state }: OutboxMessage): number => Number(state === "WAITING");
-    const kept = [...byPlace.values()].toSorted((one, other) => {
+    const byAge = [...byPlace.values()].toSorted((one, other) => {
       return isWaiting(one) - isWaiting(other) || one.place - other.place;
     });
-    const excess = kept.length - MAX_MESSAGES;
-    const gone = kept.filter(({ atMs }, index) => atMs < beforeMs || index < excess);
-    for (const { place } of gone) byPlace.delete(place);
-    return gone.filter(({ state }) => state === "WAITING").length;
+    const most = Math.max(0, byAge.length - MAX_MESSAGES);
+    const gone = [old, byAge.slice(0, most)].map((each) => each.slice(0, TIDIED_AT_ONCE));
+    for (const { place } of gone.flat()) byPlace.delete(place);
+    for (const each of byPlace.values()) {
+      const isLate = each.state === "WAITING" && each.dueMs > nowMs + LONGEST_PAUSE_MS;
+      if (isLate) this.#change(each, { dueMs: nowMs });
+    }
+    const [tooOld = [], tooMany = []] = gone;
+    return tidiedOf(tooOld.map(stateOf), tooMany.map(stateOf));
   }
 
   #chosen({ id, recipient, type, states, sinceMs = 0 }: MessageFilter): readonly Kept[] {
@@ -147,4 +157,8 @@ export class MemoryOutbox implements Outbox {
     this.#messages.byPlace.set(kept.place, changed);
     return changed;
   }
+}
+
+function stateOf({ state }: OutboxMessage): Record<string, unknown> {
+  return { state };
 }

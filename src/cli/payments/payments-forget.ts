@@ -12,7 +12,7 @@ What stays, and why:
   gateway, which has them until others have come (deploy/LEDGER.md).
 `;
 
-/** Resolves with the exit code: 1 where nothing was erased because something is not over. */
+/** Resolves with the exit code: 1 where not all was erased because something is not over. */
 export async function forget(
   config: Config,
   payer: string,
@@ -28,8 +28,12 @@ export async function forget(
       return `  ${key}  ${state}  ${from}\n`;
     });
     const more = unfinished > named.length ? `  and ${unfinished - named.length} more\n` : "";
+    // He may buy while it is done, and of very many payments the oldest are not looked at first.
+    const { payments } = forgotten;
+    const gone =
+      payments > 0 ? `${payments} payments are erased, and no more` : "nothing is erased";
     process.stderr.write(
-      `nothing is erased: ${unfinished} payments of this payer are not over (owed, held, under way, not final, or ` +
+      `${gone}: ${unfinished} payments of this payer are not over (owed, held, under way, not final, or ` +
         `changed within a day)\n${lines.join("")}${more}`,
     );
   }

@@ -3,11 +3,13 @@ import type { Time } from "../../time/time.ts";
 import {
   draftsOf,
   KEPT_FOR_MS,
+  LONGEST_PAUSE_MS,
   MAX_MESSAGES,
   readCount,
   readMessage,
   TAKEN_FOR_MS,
   TIDIED_AT_ONCE,
+  tidiedOf,
   type Given,
   type OutboxMessage,
   type MessageCount,
@@ -17,6 +19,7 @@ import {
   type Outbox,
   type OutboxEvent,
   type Recipient,
+  type Tidied,
 } from "../outbox.ts";
 import type { Session, Statement } from "./postgres-database.ts";
 import { openBeside } from "./postgres-schema.ts";
@@ -113,6 +116,13 @@ const FORGET_EXCESS: Statement = {
          RETURNING state AS "state"`,
 };
 
+const HASTEN: Statement = {
+  name: "hasten_messages",
+  text: `UPDATE coinslot.outbox SET due_ms = $1 WHERE place = ANY (ARRAY(
+           SELECT place FROM coinslot.outbox WHERE recipient > '' AND state = 'WAITING' AND due_ms > $2
+           LIMIT ${TIDIED_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
+};
+
 export class PostgresOutbox implements Outbox {
   readonly #database: Session;
   readonly #time: Now;
@@ -159,10 +169,12 @@ export class PostgresOutbox implements Outbox {
     return (await this.#database.query(REPLAY, [...chosen(filter), this.#time.now()])).length;
   }
 
-  async tidy(): Promise<number> {
-    const old = await this.#database.query(FORGET_OLD, [this.#time.now() - KEPT_FOR_MS]);
+  async tidy(): Promise<Tidied> {
+    const nowMs = this.#time.now();
+    const old = await this.#database.query(FORGET_OLD, [nowMs - KEPT_FOR_MS]);
     const excess = await this.#database.query(FORGET_EXCESS, []);
-    return [...old, ...excess].filter(({ state }) => state === "WAITING").length;
+    await this.#database.query(HASTEN, [nowMs, nowMs + LONGEST_PAUSE_MS]);
+    return tidiedOf(old, excess);
   }
 }
 

@@ -303,7 +303,8 @@ export function forgetPayer(
     const closed = removed.filter(({ state }) => state !== null);
     for (const columns of closed) await closeSubmission(session, columns);
     const usedElsewhere = (await session.query(FORGET_ELSEWHERE, [payer])).length;
-    await session.query(FORGET_MESSAGES, [payer]);
+    // Read through from end to end: once, with the last of his payments.
+    if (rows.length < lookedAt(step)) await session.query(FORGET_MESSAGES, [payer]);
     await session.query(FORGET_SIGN_INS, [payer, nowMs]);
     const done = { ...judged, going: judged.going.filter(({ payment }) => gone.has(payment.key)) };
     return forgottenIn(step, rows.length, done, { submissions: closed.length, usedElsewhere });

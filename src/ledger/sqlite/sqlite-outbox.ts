@@ -4,11 +4,14 @@ import type { Time } from "../../time/time.ts";
 import {
   draftsOf,
   KEPT_FOR_MS,
+  LONGEST_PAUSE_MS,
   MAX_MESSAGES,
   readCount,
   readMessage,
+  REPLAYED_AT_ONCE,
   TAKEN_FOR_MS,
   TIDIED_AT_ONCE,
+  tidiedOf,
   type Given,
   type OutboxMessage,
   type MessageCount,
@@ -17,11 +20,13 @@ import {
   type Outbox,
   type OutboxEvent,
   type Recipient,
+  type Tidied,
 } from "../outbox.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { openBeside } from "./sqlite-schema.ts";
 
-type Now = Pick<Time, "now">;
+/** Pause between two steps of a replay, in which others write, milliseconds. */
+const BETWEEN_STEPS_MS = 20;
 
 const COLUMNS = `place, id, recipient, type, subject, data, at_ms AS "atMs", state, attempts,
   since_ms AS "sinceMs", due_ms AS "dueMs", error`;
@@ -37,7 +42,7 @@ const DUE = `SELECT place FROM outbox AS m INDEXED BY messages_due
 
 export interface SqliteOutboxOptions {
   readonly database: SqliteDatabase;
-  readonly time: Now;
+  readonly time: Pick<Time, "now" | "sleep">;
   /** Several writes in one transaction. */
   readonly write: <Value>(step: () => Value) => Promise<Value>;
 }
@@ -45,7 +50,7 @@ export interface SqliteOutboxOptions {
 export class SqliteOutbox implements Outbox {
   readonly #options: SqliteOutboxOptions;
   readonly #database: SqliteDatabase;
-  readonly #time: Now;
+  readonly #time: SqliteOutboxOptions["time"];
   #recipients: readonly Recipient[] = [];
 
   constructor(options: SqliteOutboxOptions) {
@@ -110,13 +115,28 @@ export class SqliteOutbox implements Outbox {
   given(taker: string, given: readonly Given[]): Promise<void> {
     return this.#options.write(() => {
       for (const each of given) {
-        this.#database.run(
+        const changed = this.#database.run(
           `UPDATE outbox SET state = :state, due_ms = :dueMs, error = :error, taker = NULL
            WHERE place = :place AND taker = :taker AND state = 'WAITING'`,
           { ...each, taker },
         );
+        if (changed > 0) this.#putOff(each);
       }
     });
+  }
+
+  /**
+   * What waits behind a message is due with it, or at once when that is over: each look goes through all that is due,
+   * and this process has the money.
+   */
+  #putOff({ place, state, dueMs: laterMs }: Given): void {
+    const dueMs = state === "WAITING" ? laterMs : this.#time.now();
+    this.#database.run(
+      `UPDATE outbox INDEXED BY messages_waiting SET due_ms = :dueMs
+       WHERE state = 'WAITING' AND place > :place
+         AND (recipient, subject) = (SELECT recipient, subject FROM outbox WHERE place = :place)`,
+      { place, dueMs },
+    );
   }
 
   async counts(): Promise<readonly MessageCount[]> {
@@ -139,36 +159,52 @@ export class SqliteOutbox implements Outbox {
     return rows.map(readMessage);
   }
 
-  replay(filter: MessageFilter): Promise<number> {
+  /** In steps, oldest first: who else writes to the file waits for none of them long. */
+  async replay(filter: MessageFilter): Promise<number> {
     const { where, values } = conditionsOf(filter);
-    return this.#options.write(() =>
-      this.#database.run(
-        `UPDATE outbox SET state = 'WAITING', attempts = 0, since_ms = :nowMs, due_ms = :nowMs,
-           taker = NULL, error = NULL
-         WHERE ${where}`,
-        { ...values, nowMs: this.#time.now() },
-      ),
-    );
+    const nowMs = this.#time.now();
+    let count = 0;
+    for (let behind = 0; ;) {
+      const from = behind;
+      const places = await this.#options.write(() => {
+        const rows = this.#database.all(
+          `UPDATE outbox SET state = 'WAITING', attempts = 0, since_ms = :nowMs, due_ms = :nowMs,
+             taker = NULL, error = NULL
+           WHERE place IN (SELECT place FROM outbox WHERE place > :from AND ${where}
+             ORDER BY place LIMIT :limit)
+           RETURNING place`,
+          { ...values, nowMs, from, limit: REPLAYED_AT_ONCE },
+        );
+        return rows.map(({ place }) => Number(place));
+      });
+      count += places.length;
+      if (places.length < REPLAYED_AT_ONCE) return count;
+      behind = Math.max(...places);
+      await this.#time.sleep(BETWEEN_STEPS_MS);
+    }
   }
 
-  tidy(): Promise<number> {
-    const beforeMs = this.#time.now() - KEPT_FOR_MS;
+  tidy(): Promise<Tidied> {
+    const nowMs = this.#time.now();
     return this.#options.write(() => {
+      const old = this.#database.all(
+        "DELETE FROM outbox WHERE place IN (SELECT place FROM outbox WHERE at_ms < :beforeMs LIMIT :limit) RETURNING state",
+        { beforeMs: nowMs - KEPT_FOR_MS, limit: TIDIED_AT_ONCE },
+      );
       const found = this.#database.get('SELECT count(*) AS "count" FROM outbox', {});
-      const excess = Math.min(Number(found?.count) - MAX_MESSAGES, TIDIED_AT_ONCE);
-      const gone = [
-        ...this.#database.all(
-          "DELETE FROM outbox WHERE place IN (SELECT place FROM outbox WHERE at_ms < :beforeMs LIMIT :limit) RETURNING state",
-          { beforeMs, limit: TIDIED_AT_ONCE },
-        ),
-        ...this.#database.all(
-          `DELETE FROM outbox WHERE place IN (
-             SELECT place FROM outbox ORDER BY state = 'WAITING', place LIMIT :limit)
-           RETURNING state`,
-          { limit: Math.max(0, excess) },
-        ),
-      ];
-      return gone.filter(({ state }) => state === "WAITING").length;
+      const most = Math.min(Number(found?.count) - MAX_MESSAGES, TIDIED_AT_ONCE);
+      const excess = this.#database.all(
+        `DELETE FROM outbox WHERE place IN (
+           SELECT place FROM outbox ORDER BY state = 'WAITING', place LIMIT :limit)
+         RETURNING state`,
+        { limit: Math.max(0, most) },
+      );
+      this.#database.run(
+        `UPDATE outbox SET due_ms = :nowMs WHERE place IN (
+           SELECT place FROM outbox WHERE state = 'WAITING' AND due_ms > :lateMs LIMIT :limit)`,
+        { nowMs, lateMs: nowMs + LONGEST_PAUSE_MS, limit: TIDIED_AT_ONCE },
+      );
+      return tidiedOf(old, excess);
     });
   }
 }
@@ -197,7 +233,7 @@ export async function openSqliteMessages({
   time,
 }: {
   readonly path: string;
-  readonly time: Now;
+  readonly time: Pick<Time, "now" | "sleep">;
 }): Promise<Messages & { close(): Promise<void> }> {
   const database = openBeside(path);
   const write = async <Value>(step: () => Value): Promise<Value> => database.transaction(step);

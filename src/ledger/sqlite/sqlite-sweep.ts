@@ -233,7 +233,10 @@ export function forgetPayer(
     return columns !== undefined && removeSubmission(database, readSubmissionRow(columns));
   });
   const usedElsewhere = database.run("DELETE FROM used_elsewhere WHERE lower(payer) = ?", [payer]);
-  database.run("DELETE FROM outbox WHERE lower(data ->> '$.payer') = ?", [payer]);
+  // Read through from end to end: once, with the last of his payments.
+  if (rows.length < lookedAt(step)) {
+    database.run("DELETE FROM outbox WHERE lower(data ->> '$.payer') = ?", [payer]);
+  }
   // One that counts yet stays until it does not: it would be good for a second use.
   const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
   database.run(isOver, [payer, core.time.now()]);

@@ -399,6 +399,38 @@ describe.each(Object.entries(STORES))("a payer who asks to be forgotten in %s", 
   });
 });
 
+test("who buys while he is being forgotten is told of, with what has gone by then", async () => {
+  await using closing = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "coinslot-forget-"));
+  closing.defer(() => rm(folder, { recursive: true, force: true }));
+  const path = join(folder, "ledger.db");
+  const file = join(folder, "gateway.yaml");
+  await writeFile(file, `${CONFIG}store: sqlite:${path}\n`);
+  const time = new MinuteTime();
+  const realMs = Date.now();
+  time.nowMs = realMs - 40 * 86_400_000;
+  const ledger = await openSqliteLedger({ path, time, life: "one" });
+  closing.defer(() => ledger.close());
+  for (let number = 1; number <= 201; number += 1) {
+    await bring(ledger, examplePayment(number), "claimfailed");
+  }
+  await ledger.books.counts();
+  time.nowMs = realMs;
+  let answered = 0;
+  const answering = (async () => {
+    for (let look = 0; look < 1_000 && answered < 3; look += 1) {
+      answered += await ledger.resolveAsked();
+      // What would go was looked at, and the first step is done.
+      if (answered === 2) await bring(ledger, examplePayment(999), "claimed");
+      await systemTime.sleep(10);
+    }
+  })();
+  const { code, stdout, stderr } = await runHere(["payments", file, "--forget", PAYER], ENV);
+  await answering;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(/^200 payments are erased, and no more: 1 payments of this payer are not/);
+});
+
 test("what is forgotten is not in a SQLite file any more once that is made anew", async () => {
   const folder = await mkdtemp(join(tmpdir(), "coinslot-forget-"));
   const path = join(folder, "ledger.db");

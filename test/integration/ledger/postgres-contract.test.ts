@@ -72,6 +72,11 @@ ledgerContract(
       const spoiling = "UPDATE coinslot.payments SET request = $2 WHERE payment_key = $1";
       await sql(await urlOf(store), spoiling, [key, request]);
     },
+    async age(store, key, { target, servedTarget }) {
+      const aging =
+        "UPDATE coinslot.payments SET target = $2, served_target = $3 WHERE payment_key = $1";
+      await sql(await urlOf(store), aging, [key, target, servedTarget]);
+    },
   },
 );
 

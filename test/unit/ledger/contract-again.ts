@@ -2,9 +2,9 @@
 import { expect, it } from "vitest";
 import type { BrokenDelivery, ClaimTerms, Ledger } from "../../../src/ledger/ledger.ts";
 import { MAX_DELIVERY_ATTEMPTS } from "../../../src/ledger/ledger.ts";
-import type { OpenLedger } from "../../support/ledger-contract.ts";
+import type { LedgerCapabilities, OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
-import { examplePayment } from "./example-payment.ts";
+import { examplePayment, PAYER } from "./example-payment.ts";
 import {
   ANSWER,
   ASKED,
@@ -13,6 +13,7 @@ import {
   CUT_OFF,
   OTHER_BINDING,
   OTHER_TARGET,
+  replayed,
   SALE,
   SETTLEMENT,
   TARGET,
@@ -32,7 +33,7 @@ const LED_ON = {
   led: { from: TARGET, to: "GET /elsewhere?a=1" },
 } as const;
 
-export function describeAgain(open: OpenLedger): void {
+export function describeAgain(open: OpenLedger, { age }: LedgerCapabilities): void {
   const place = eachTestIn(open);
   const payment = examplePayment(1);
   const { key } = payment;
@@ -205,4 +206,58 @@ export function describeAgain(open: OpenLedger): void {
     await breakOff(ledger, LED_ON);
     expect(await word(claim(ledger, { ...LED, ...named }))).toBe("settled");
   });
+
+  if (age !== undefined) {
+    const older = async (servedTarget: string | null, life: string): Promise<Ledger> => {
+      const { store, ledger } = place();
+      await ledger.close();
+      await age(store, key, { target: TARGET, servedTarget });
+      return place().live(life);
+    };
+    const owed = async (ledger: Ledger, target: string, binding = SALE.binding) => {
+      const { paymentPayload } = examplePayment(2).request;
+      const recalled = await ledger.recall(paymentPayload, { binding, target });
+      return recalled.owed.map((each) => each.key);
+    };
+    const bought = async (ledger: Ledger, target: string) =>
+      (await ledger.bought(PAYER, { ...SALE, target })).map((each) => each.key);
+
+    it("is known by its query where that is stored whole: a kept answer", async () => {
+      await bring(place().ledger, payment, "kept");
+      const ledger = await older(TARGET, "second");
+      expect(await claim(ledger)).toMatchObject({ kind: "sold", isKept: true });
+      expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("spent");
+      expect(await bought(ledger, TARGET)).toEqual([key]);
+      expect(await bought(ledger, OTHER_TARGET)).toEqual([]);
+      expect(await replayed(ledger, key, { ...ASKED, target: OTHER_TARGET })).toBeUndefined();
+      expect(await replayed(ledger, key)).toEqual(ANSWER);
+      expect(await owed(ledger, TARGET)).toEqual([key]);
+      expect(await owed(ledger, OTHER_TARGET)).toEqual([]);
+    });
+
+    it("is known by its query where that is stored whole: a delivery that broke", async () => {
+      await bring(place().ledger, payment, "served");
+      const ledger = await older(TARGET, "second");
+      expect(await owed(ledger, TARGET)).toEqual([key]);
+      expect(await owed(ledger, OTHER_TARGET)).toEqual([]);
+      expect(await bought(ledger, TARGET)).toEqual([key]);
+      expect(await word(claim(ledger, { target: OTHER_TARGET }))).toBe("spent");
+      expect(await word(claim(ledger))).toBe("settled");
+    });
+
+    it("is known by its query where that is stored whole: where it was led", async () => {
+      await bring(place().ledger, payment, "settled");
+      await breakOff(place().ledger, LED_ON);
+      const led = await older(null, "second");
+      expect(await owed(led, TARGET)).toEqual([key]);
+      expect(await owed(led, LED.target, LED.binding)).toEqual([key]);
+      await led.step(key, { kind: "delivering" });
+      await led.step(key, { kind: "delivered", again: { ...AGAIN, target: LED.target } });
+      const sold = await older(LED.target, "third");
+      expect(await claim(sold)).toMatchObject({ kind: "sold", at: LED.target });
+      expect(await bought(sold, TARGET)).toEqual([key]);
+      const asked = { ...FETCH, target: LED.target };
+      expect(await sold.step(key, { kind: "repeat", asked })).toBe(true);
+    });
+  }
 }

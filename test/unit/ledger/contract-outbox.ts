@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import {
   KEPT_FOR_MS,
+  REPLAYED_AT_ONCE,
   TAKEN_FOR_MS,
+  TIDIED_AT_ONCE,
   type Given,
   type OutboxMessage,
 } from "../../../src/ledger/outbox.ts";
@@ -305,12 +307,52 @@ export function describeOutbox(open: OpenLedger, can: LedgerCapabilities): void 
       const ledger = await soldAndPaidBack();
       await give(ledger);
       place().time.nowMs += KEPT_FOR_MS;
-      expect(await ledger.outbox.tidy()).toBe(0);
+      expect(await ledger.outbox.tidy()).toEqual({ dropped: 0, isMore: false });
       expect(await told(ledger)).toHaveLength(3);
       place().time.nowMs += 1;
       // Two for the shop, one for the books.
-      expect(await ledger.outbox.tidy()).toBe(3);
+      expect(await ledger.outbox.tidy()).toEqual({ dropped: 3, isMore: false });
       expect(await told(ledger)).toEqual([]);
+    });
+
+    it("nothing for too long, however much it is, in steps", async () => {
+      const { outbox } = place().ledger;
+      const many = Array.from({ length: TIDIED_AT_ONCE + 1 }, (_, number) => number);
+      outbox.address(many.map((number) => ({ ...SHOP, name: `shop ${number}` })));
+      await outbox.trouble(CLOSED.subject, true, CLOSED);
+      place().time.nowMs += KEPT_FOR_MS + 1;
+      expect(await outbox.tidy()).toEqual({ dropped: TIDIED_AT_ONCE, isMore: true });
+      expect(await outbox.tidy()).toEqual({ dropped: 1, isMore: false });
+    });
+
+    it("nothing back for ever that a clock which was wrong has put off", async () => {
+      const ledger = addressed();
+      const { time } = place();
+      const rightMs = time.nowMs;
+      time.nowMs += 365 * 86_400_000;
+      await ledger.outbox.trouble(CLOSED.subject, true, CLOSED);
+      time.nowMs = rightMs;
+      expect(await give(ledger)).toEqual([]);
+      await ledger.outbox.tidy();
+      expect(await give(ledger, { state: "WAITING", dueMs: time.nowMs + 21_600_000 })).toEqual([
+        "network.closed",
+      ]);
+      await ledger.outbox.tidy();
+      expect(await give(ledger)).toEqual([]);
+    });
+
+    it("what is replayed in its order, however much it is", async () => {
+      const { outbox } = place().ledger;
+      const many = Array.from({ length: REPLAYED_AT_ONCE + 1 }, (_, number) => number);
+      outbox.address(many.map((number) => ({ ...SHOP, name: `shop ${number}` })));
+      await outbox.trouble(CLOSED.subject, true, CLOSED);
+      place().time.nowMs += 7;
+      expect(await outbox.replay({ states: ["FAILED"] })).toBe(0);
+      expect(await outbox.replay({ type: CLOSED.type })).toBe(many.length);
+      const messages = await outbox.list({}, 2 * many.length);
+      expect(new Set(messages.map(({ sinceMs }) => sinceMs))).toEqual(
+        new Set([place().time.nowMs]),
+      );
     });
   });
 

@@ -69,6 +69,8 @@ function headersOf({ headers }: IncomingMessage): Record<string, string> {
 /** Pauses are over at once; what is due is by a clock that a test sets forward. */
 export class QuickTime implements Time {
   offsetMs = 0;
+  /** Longest that anything may take, milliseconds. */
+  attemptMs = Infinity;
 
   now(): number {
     return systemTime.now() + this.offsetMs;
@@ -79,6 +81,6 @@ export class QuickTime implements Time {
   }
 
   timeout(ms: number): AbortSignal {
-    return systemTime.timeout(ms);
+    return systemTime.timeout(Math.min(ms, this.attemptMs));
   }
 }

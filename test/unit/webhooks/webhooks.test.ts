@@ -1,7 +1,12 @@
 /** What waits is signed, sent, and sent again: in order for each payment, and one receiver holds up no other. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { TAKEN_FOR_MS, type OutboxMessage } from "../../../src/ledger/outbox.ts";
+import {
+  KEPT_FOR_MS,
+  LONGEST_PAUSE_MS,
+  TAKEN_FOR_MS,
+  type OutboxMessage,
+} from "../../../src/ledger/outbox.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { ATTEMPT_MS, type ReceiverSettings } from "../../../src/webhooks/receiver.ts";
@@ -228,6 +233,7 @@ describe("what is not taken", () => {
 
 test("an attempt is over long before its message may be another's", () => {
   expect(2 * ATTEMPT_MS).toBeLessThanOrEqual(TAKEN_FOR_MS);
+  expect(1.2 * MAX_RETRY_MS).toBeLessThan(LONGEST_PAUSE_MS);
 });
 
 test("what waits, has failed and was dropped is counted", async () => {
@@ -253,4 +259,57 @@ test("what waits, has failed and was dropped is counted", async () => {
   );
   expect(await stored("gone")).toEqual([]);
   expect(await metrics.registry.metrics()).toMatch(/_waiting\{receiver="shop"\} [01]\b/);
+});
+
+test("what is too much goes in one go, and not a step in each minute", async () => {
+  let steps = 0;
+  outbox.tidy = async () => ({ dropped: 1, isMore: (steps += 1) < 5 });
+  const shop = await receiver();
+  await serve(settingsOf("shop", shop));
+  await until(() => steps === 5);
+  await until(async () =>
+    (await metrics.registry.metrics()).includes("coinslot_webhooks_dropped_total 5"),
+  );
+});
+
+test("what was written for receivers goes in time, also where there is none any more", async () => {
+  const shop = await receiver(() => 500);
+  outbox.address([settingsOf("shop", shop)]);
+  happen("payment one", 1);
+  time.offsetMs += KEPT_FOR_MS + 1_000;
+  await serve();
+  await until(async () => (await stored()).length === 0);
+  expect(await metrics.registry.metrics()).not.toContain('receiver="shop"');
+});
+
+test.each([
+  ["a large body", "x".repeat(1_000_000), true],
+  ["a body that never ends", "x", false],
+])("an answer of 2xx is taken, with %s", async (_, body, isEnded) => {
+  time.attemptMs = 300;
+  const shop = await receiver((_message, response) => {
+    response.writeHead(200).write(body);
+    if (isEnded) response.end();
+    return undefined;
+  });
+  await serve(settingsOf("shop", shop));
+  happen("payment one", 1);
+  await until(isOver);
+  expect(shop.received).toHaveLength(1);
+});
+
+test("what has waited for days is tried more than once before it is given up", async () => {
+  let left = 3;
+  const shop = await receiver(() => ((left -= 1) >= 0 ? 503 : 204));
+  outbox.address([settingsOf("shop", shop)]);
+  time.offsetMs = -TRIED_FOR_MS - 1_000;
+  happen("payment one", 1);
+  time.offsetMs = 0;
+  await serve(settingsOf("shop", shop));
+  await until(async () => {
+    time.offsetMs += FIRST_RETRY_MS;
+    const [message] = await stored();
+    return message !== undefined && message.state !== "WAITING";
+  });
+  expect(await stored()).toMatchObject([{ state: "DELIVERED", attempts: 4 }]);
 });

@@ -39,6 +39,13 @@ ledgerContract(
       database.prepare("UPDATE payments SET request = ? WHERE payment_key = ?").run(request, key);
       database.close();
     },
+    async age(store, key, { target, servedTarget }) {
+      const database = new DatabaseSync(pathOf(store));
+      database
+        .prepare("UPDATE payments SET target = ?, served_target = ? WHERE payment_key = ?")
+        .run(target, servedTarget, key);
+      database.close();
+    },
   },
 );
 
