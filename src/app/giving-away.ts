@@ -7,12 +7,13 @@ import {
   priceOf,
   routePath,
   sitesOf,
+  siteTable,
   type Config,
   type ParseResult,
   type Problem,
   type RouteSettings,
 } from "../config/config.ts";
-import { HostNames, HostTable } from "../http/host-names.ts";
+import { HostNames } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { inTurns, type Steps } from "../time/breath.ts";
 import { about } from "./problem.ts";
@@ -103,13 +104,17 @@ function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[
   const isFree = new Map<string, (method: string, path: string) => boolean>();
   const [own, ...others] = sitesOf(after);
   for (const site of [own, ...others]) isFree.set(site.site, yield* freeSteps(site));
-  const named = new HostTable(others.map(({ site }) => [site, site] as const));
+  const named = siteTable([own, ...others]);
+  const olds = sitesOf(before);
+  // By names that lead to another site now than they were written for.
+  const taken = Map.groupBy(others, writtenFor(before));
   const found: Unpriced[] = [];
-  for (const { site, publicUrl, routes } of sitesOf(before)) {
+  for (const { site, publicUrl, routes } of olds) {
     const host = new URL(publicUrl ?? "http://localhost").host;
     const now = named.of(host) ?? (site === "" || isServed(host, own) ? "" : undefined);
+    const elsewhere = (taken.get(site) ?? []).map((each) => each.site);
     // Whoever asks the file's own site may do so by any name that is no other's.
-    const asked = [...new Set(site === "" ? ["", now] : [now])];
+    const asked = [...new Set([...(site === "" ? [""] : []), now, ...elsewhere])];
     for (const route of routes) {
       yield;
       if (route.action.kind !== "priced") continue;
@@ -123,10 +128,24 @@ function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[
   return found;
 }
 
+/** The site of a configuration that another one's name was written for; undefined: for none, whoever answered it. */
+function writtenFor(config: Config): (other: { readonly site: string }) => string | undefined {
+  const named = siteTable(sitesOf(config));
+  const own = ownNames(config);
+  return ({ site }) => {
+    const name = site.replace("*", ANYTHING);
+    return named.of(name) ?? (own.has(name) ? "" : undefined);
+  };
+}
+
 /** Whether the file's own site answers whoever asks by a name; else that is 421. */
-function isServed(host: string, { hosts, publicUrl }: Config): boolean {
+function isServed(host: string, config: Config): boolean {
+  return config.hosts === null || ownNames(config).has(host);
+}
+
+function ownNames({ hosts, publicUrl }: Config): HostNames {
   const told = publicUrl === null ? [] : [new URL(publicUrl).host];
-  return hosts === null || new HostNames([...told, ...hosts]).has(host);
+  return new HostNames([...told, ...(hosts ?? [])]);
 }
 
 function* freeSteps({

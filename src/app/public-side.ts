@@ -14,7 +14,7 @@ import { Gateway } from "../gateway/gateway.ts";
 import type { ToldCertificates } from "../certificates/told.ts";
 import { HeldCertificates } from "../gateway/listener/held-certificates.ts";
 import { Listener } from "../gateway/listener/listener.ts";
-import { Redirect } from "../gateway/listener/redirect.ts";
+import { Redirect, type RedirectPlaces } from "../gateway/listener/redirect.ts";
 import type { FeePayers, NetworkStates } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
@@ -94,6 +94,7 @@ export class PublicSide {
   #ticketKeys: Buffer | undefined;
   #earlier: readonly EarlierQuotes[];
   #listeners: readonly Listener[] = [];
+  #redirects: readonly Redirect[] = [];
   #sidecar: Sidecar | null = null;
 
   constructor(options: PublicSideOptions) {
@@ -156,6 +157,8 @@ export class PublicSide {
     };
     const hosts = (settings.hosts ?? []).map(([name, site]) => [name, knowing(site)] as const);
     const ended = this.#gateway.work.configure({ ...knowing(settings), hosts });
+    const places = placesOf(config);
+    if (places !== null) for (const redirect of this.#redirects) redirect.lead(places);
     this.#asking = new Map(
       before.map((engine) => [engine, afterBoth(this.#asking.get(engine), ended)]),
     );
@@ -171,23 +174,25 @@ export class PublicSide {
     const { config, fronts, telemetry } = this.#options;
     const ticketKeys = this.#ticketKeys;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    const { publicUrl, limits } = config;
-    const hosts = [...(config.hosts ?? []), ...config.sites.map(({ name }) => name)];
-    const { headerBytes, connections } = limits;
+    const places = placesOf(this.#config);
+    const { headerBytes, connections } = config.limits;
     const maxConnections = Math.ceil(connections / fronts);
     const { logger, metrics } = telemetry;
     const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
     const retiring = this.#retiring.signal;
     const shared = { headerBytes, maxConnections, retiring, reusePort: fronts > 1, logger };
+    const redirects: Redirect[] = [];
     this.#listeners = config.listen.map(({ host, port, tls, redirect }, index) => {
       const files = { judge: keyPairFault, logger, onUsed, ...tickets };
       const held = { held: this.#held, ...tickets };
       const secure = tls === null ? null : tls === "acme" ? held : { ...tls, ...files };
       const place = { host, port: ports[index] ?? port, tls: secure };
-      const led = redirect && publicUrl !== null;
-      const elsewhere = led ? new Redirect({ publicUrl, hosts, held: this.#held }) : undefined;
+      const led = redirect && places !== null;
+      const elsewhere = led ? new Redirect(this.#held, places) : undefined;
+      if (elsewhere !== undefined) redirects.push(elsewhere);
       return new Listener(this.#gateway, { ...place, ...shared, redirect: elsewhere });
     });
+    this.#redirects = redirects;
     this.#sidecar = this.#createSidecar();
     if (this.#sidecar !== null) return [await this.#sidecar.open()];
     const addresses: AddressInfo[] = [];
@@ -270,6 +275,20 @@ export class PublicSide {
     await waitWithin(ended, signal, undefined);
     await engine.close(signal);
   }
+}
+
+/** Where a listener leads that sells nothing; null: the configuration has no such place. */
+function placesOf({
+  publicUrl,
+  hosts,
+  sites,
+}: Pick<PublicSideConfig, "publicUrl" | "hosts" | "sites">): RedirectPlaces | null {
+  if (publicUrl?.startsWith("https:") !== true) return null;
+  const own = (hosts ?? []).map((name) => [name, publicUrl] as const);
+  const others = sites.map(({ name, publicUrl: told }) => {
+    return [name, told.startsWith("https:") ? told : publicUrl] as const;
+  });
+  return { publicUrl, hosts: [...own, ...others] };
 }
 
 async function afterBoth(one: Promise<void> | undefined, other: Promise<void>): Promise<void> {

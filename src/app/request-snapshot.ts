@@ -3,6 +3,7 @@ import {
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
+  siteNames,
   sitesOf,
   soldNetworks,
   type Config,
@@ -149,19 +150,21 @@ export function* siteSteps(
   engines: ReadonlyMap<string, Engine>,
   { publish, ...ground }: SnapshotGround & { readonly publish: SitesPublisher },
 ): Steps<SiteSettings & Pick<GatewaySettings, "hosts">> {
-  const made: SiteSettings[] = [];
+  const made: (readonly [Pick<Site<Selling>, "site" | "publicUrl" | "routes">, SiteSettings])[] =
+    [];
   for (const each of sitesOf(config)) {
     const { site, cors, support } = each;
-    made.push({
+    const settings: SiteSettings = {
       snapshot: yield* snapshotSteps(each, engines, ground),
       publish: (asked) => publish(asked, site),
       cors: typeof cors === "string" ? cors : new Set(cors),
       support,
-    });
+    };
+    made.push([each, settings]);
   }
-  const [own, ...others] = made;
+  const [[, own] = []] = made;
   if (own === undefined) throw new Error("a configuration without a site");
-  return { ...own, hosts: others.map((each) => [each.snapshot.site, each] as const) };
+  return { ...own, hosts: siteNames(made) };
 }
 
 /** Of which routes /metrics tells. */

@@ -8,10 +8,10 @@ import type { KeptCertificates } from "../ledger/certificates.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { messageOf } from "../x402/result.ts";
-import { AuthorityFault, openAuthority, type Authority } from "./authority.ts";
+import { AuthorityFault, openAuthority, quoted, type Authority } from "./authority.ts";
 import { forget, keep, KeptTexts, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
-import { pauseMs, renewalMs } from "./schedule.ts";
+import { isPaused, pauseMs, renewalMs } from "./schedule.ts";
 import { NO_CERTIFICATES, type ToldCertificates, type ToldChallenge } from "./told.ts";
 
 /** The right to ask ends so long after it was taken, if its holder is gone, milliseconds; it is taken anew meanwhile. */
@@ -46,6 +46,8 @@ export interface CertificatesOptions {
 export interface CertificateMeter {
   /** When the certificate of a name ends, milliseconds since the epoch; 0: there is none. */
   certificate(name: string, expiresMs: number): void;
+  /** The name is in the configuration no more. */
+  unserved(name: string): void;
   /** One was asked for in vain. */
   refused(name: string): void;
   /** There is such a name, nothing of which has failed yet. */
@@ -62,6 +64,9 @@ export class Certificates {
   #told = NO_CERTIFICATES;
   #kept = new KeptTexts([]);
   #isSilent = false;
+  #named: readonly string[] = [];
+  /** When a failure ends that the ledger did not keep, by directory and name: nothing else would tell how often we ask. */
+  readonly #unkept = new Map<string, number>();
 
   constructor(options: CertificatesOptions) {
     this.#options = options;
@@ -133,6 +138,8 @@ export class Certificates {
       challenges: kept.all("challenge"),
     };
     this.#read = read;
+    for (const gone of this.#named.filter((name) => !domains.includes(name))) meter.unserved(gone);
+    this.#named = domains;
     for (const domain of domains) {
       meter.awaited(domain);
       meter.certificate(domain, endOf(kept, domain));
@@ -178,7 +185,8 @@ export class Certificates {
     const nowMs = this.#options.time.now();
     return domains.filter((domain) => {
       const failure = kept.get("failure", domain);
-      if (failure?.directory === directory && nowMs < failure.againMs) return false;
+      if (failure?.directory === directory && isPaused(failure.againMs, nowMs)) return false;
+      if (isPaused(this.#unkept.get(`${directory} ${domain}`) ?? 0, nowMs)) return false;
       const there = kept.get("certificate", domain);
       return there?.directory !== directory || nowMs >= renewalMs(there.cert);
     });
@@ -224,14 +232,16 @@ export class Certificates {
         askedMs: fault?.askedMs,
       };
       const againMs = time.now() + pauseMs(attempt, random());
-      const reason = messageOf(cause);
+      // What the library throws may be the whole answer.
+      const reason = quoted(messageOf(cause));
       meter.refused(domain);
-      await keep(store, ["failure", domain], {
-        directory,
-        againMs,
-        reason,
-        failures: failures + 1,
-      });
+      const failure = { directory, againMs, reason, failures: failures + 1 };
+      try {
+        await keep(store, ["failure", domain], failure);
+      } catch (unkept) {
+        this.#unkept.set(`${directory} ${domain}`, againMs);
+        throw unkept;
+      }
       const again = new Date(againMs).toISOString();
       const ends = endOf(kept, domain);
       const said = { ...facts, challenge, reason, failures: failures + 1, again };

@@ -3,6 +3,7 @@
  * also where those were done by a process that is gone.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
 import type { Client } from "acme-client";
 import type { KeptCertificates } from "../ledger/certificates.ts";
 import type { Time } from "../time/time.ts";
@@ -49,6 +50,8 @@ export async function orderCertificate(
   const { domain } = ordering;
   const { client, crypto } = ground.authority;
   const { onStep } = ground;
+  // A process that was killed may have left one: while there is any, each connection is asked what it offers.
+  await forget(ground.store, "challenge", domain);
   const begun = await begin(ordering, ground);
   const { key } = begun;
   let { order } = begun;
@@ -62,21 +65,41 @@ export async function orderCertificate(
     order = { ...(await client.finalizeOrder(order, request)), url: order.url };
   }
   order = await untilNot(["ready", "processing"], () => client.getOrder(order), ground);
-  if (order.status !== "valid")
-    throw new AuthorityFault(`the order is ${order.status}${saidOf(order)}`);
+  if (order.status !== "valid") return failed(`is ${order.status}${saidOf(order)}`, domain, ground);
   const cert = await client.getCertificate(order);
   requireOurs(cert, key, domain);
   return { domain, cert, key };
 }
 
-/** The order that was left open, or a new one, with the key that the certificate is for. */
+/** Whoever comes next begins with a new one. */
+async function failed(
+  said: string,
+  domain: string,
+  { store }: Pick<OrderGround, "store">,
+): Promise<never> {
+  await forget(store, "order", domain);
+  throw new AuthorityFault(`the order ${said}`);
+}
+
+/**
+ * The order that was left open, or a new one, with the key that the certificate is for. One that has failed since is a
+ * failure that nobody has counted: a process that is restarted again and again would have one of them each time.
+ */
 async function begin(
   { directory, domain, open }: Ordering,
-  { authority: { client, crypto }, store, onStep }: OrderGround,
+  ground: OrderGround,
 ): Promise<{ readonly order: Order; readonly key: string }> {
+  const { store, time, onStep } = ground;
+  const { client, crypto } = ground.authority;
   if (open?.directory === directory) {
     const order = await findOrder(client, open.url);
-    if (order !== undefined && order.status !== "invalid") {
+    const isInvalid = order?.status === "invalid";
+    // Nobody has tried what has only become too old.
+    const isOld = isInvalid && Date.parse(order.expires ?? "") <= time.now();
+    if (isInvalid && !isOld) {
+      return failed(`that was left open is invalid${saidOf(order)}`, domain, ground);
+    }
+    if (order !== undefined && !isOld) {
       onStep("going on with an order that was left open");
       return { order, key: open.key };
     }
@@ -107,7 +130,9 @@ async function prove(
 ): Promise<void> {
   const { authority, store, time, signal, onStep } = ground;
   const { client } = authority;
-  const [authorization] = await client.getAuthorizations(order);
+  // One name has one of them, however many there are.
+  const asked = { ...order, authorizations: (order.authorizations ?? []).slice(0, 1) };
+  const [authorization] = await client.getAuthorizations(asked);
   if (authorization === undefined) throw new AuthorityFault("the order has no authorization");
   if (authorization.status !== "pending") return;
   const offered = authorization.challenges.find(({ type }) => type === kind);
@@ -120,13 +145,14 @@ async function prove(
     onStep(`the authority looks by ${kind}`);
     await client.completeChallenge(offered);
     const look = async () => {
-      const [seen] = await client.getAuthorizations(order);
+      const [seen] = await client.getAuthorizations(asked);
       return seen ?? authorization;
     };
     const seen = await untilNot(["pending"], look, ground);
     if (seen.status === "valid") return;
-    const failed = seen.challenges.find(({ error }) => error !== undefined);
-    throw new AuthorityFault(`${kind} failed${saidOf(failed ?? {})}`);
+    const refused = seen.challenges.find(({ error }) => error !== undefined);
+    await forget(store, "order", domain);
+    throw new AuthorityFault(`${kind} failed${saidOf(refused ?? {})}`);
   } finally {
     await forget(store, "challenge", domain);
   }
@@ -177,13 +203,17 @@ function saidOf({ error }: { readonly error?: object }): string {
   return typeof detail === "string" ? `: ${quoted(detail)}` : "";
 }
 
-/** What is for another key or name would be served to nobody's use. */
+/** What is for another key or name would be served to nobody's use, and what TLS does not take would end who tries to. */
 function requireOurs(cert: string, key: string, domain: string): void {
   let fault = "what it gave is no certificate";
   try {
     const leaf = new X509Certificate(cert);
     fault = "the certificate that it gave is for another key or name";
-    if (leaf.checkPrivateKey(createPrivateKey(key)) && leaf.checkHost(domain) !== undefined) return;
+    if (leaf.checkPrivateKey(createPrivateKey(key)) && leaf.checkHost(domain) !== undefined) {
+      fault = "what stands behind the certificate that it gave cannot be served";
+      createSecureContext({ cert, key });
+      return;
+    }
   } catch {
     // Said below.
   }

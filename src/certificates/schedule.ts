@@ -19,6 +19,8 @@ const LONGEST_PAUSE_MS = 6 * 3_600_000;
 const LONGEST_OUTAGE_PAUSE_MS = 600_000;
 /** What an authority asks to wait is believed up to this, milliseconds. */
 const LONGEST_ASKED_MS = 24 * 3_600_000;
+/** A pause that ends later than this behind the longest was begun by a clock that was ahead, milliseconds. */
+const CLOCK_SLACK_MS = 3_600_000;
 /** Pauses are longer by up to this part, so that names do not stay together. */
 const PAUSE_JITTER_PART = 0.1;
 
@@ -37,6 +39,11 @@ export interface FailedAttempt {
   readonly isOutage: boolean;
   /** How long the authority asks to wait; undefined: it does not say. */
   readonly askedMs?: number | undefined;
+}
+
+/** Whether nothing is asked yet, by when a failure was to end; milliseconds since the epoch. */
+export function isPaused(againMs: number, nowMs: number): boolean {
+  return nowMs < againMs && againMs - nowMs <= LONGEST_ASKED_MS + CLOCK_SLACK_MS;
 }
 
 /** How long nothing is asked for that name, milliseconds. `random`: from 0 to 1. */

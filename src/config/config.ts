@@ -25,7 +25,7 @@ export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
 export { changesBetween, priceOf, shadowPriceOf, type ConfigChange } from "./differences.ts";
 export type { Config } from "./document.ts";
-export { sitesOf, type Site } from "./hosts.ts";
+export { siteNames, sitesOf, siteTable, type Site } from "./hosts.ts";
 export { routePath } from "./routes/route-path.ts";
 export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
 export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";

@@ -5,6 +5,7 @@
 import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import { z } from "zod";
+import { HostTable } from "../http/host-names.ts";
 import type { SpokenVersions } from "../x402/x402.ts";
 import { hostNames, MAX_HOSTS } from "./listener/listeners.ts";
 import type { Context } from "./reading/context.ts";
@@ -95,6 +96,7 @@ export const hosts = z.union(
 /** What holds for a host that says nothing else. */
 interface FileTerms extends UsualTerms {
   readonly publicUrl?: string;
+  readonly routes?: object;
   readonly hosts?: z.output<typeof hosts>;
   readonly unmatched?: "deny" | "free";
   readonly accept?: WrittenHost["accept"] & object;
@@ -146,6 +148,34 @@ export function sitesOf<
   };
   const others = sites.map(({ name, ...terms }) => siteOf(name, { ...terms, hosts: [name] }));
   return [siteOf("", {}), ...others];
+}
+
+/**
+ * By which names sites are asked: each host by its own, and the file's by that of publicUrl where it has routes, so that
+ * no wildcard takes it. Whoever asks by another name asks the file's.
+ */
+export function siteNames<Value>(
+  named: readonly (readonly [Pick<Site<Asked>, keyof Asked | "site">, Value])[],
+): readonly (readonly [name: string, value: Value])[] {
+  // Where there is one site, every name is its.
+  if (named.length === 1) return [];
+  return named.flatMap(([{ site, publicUrl, routes }, value]) => {
+    if (site !== "") return [[site, value] as const];
+    if (publicUrl === null || routes.length === 0) return [];
+    return [[new URL(publicUrl).hostname, value] as const];
+  });
+}
+
+interface Asked {
+  readonly publicUrl: string | null;
+  readonly routes: readonly unknown[];
+}
+
+/** The names of the sites of a configuration, by {@link siteNames}. */
+export function siteTable(
+  sites: readonly Pick<Site<Asked>, keyof Asked | "site">[],
+): HostTable<string> {
+  return new HostTable(siteNames(sites.map((each) => [each, each.site] as const)));
 }
 
 /** The hosts of the map and the routes of all of them. */
@@ -247,16 +277,28 @@ function publicUrlOf(
     }
     return standard.origin;
   }
-  const told = new URL(publicUrl).hostname.replace(/\.$/, "");
+  const told = hostnameOf(publicUrl);
+  const isAnothers = tree.keys(["hosts"]).includes(told) || told === ownName(file);
   const isOurs = isBelow
-    ? told.endsWith(name.slice(1)) && told.length >= name.length
+    ? told.endsWith(name.slice(1)) && told.length >= name.length && !isAnothers
     : told === name;
   if (!isOurs) {
     const message = "is at another host: buyers would be told what is sold there";
-    const hint = `write https://${isBelow ? `www${name.slice(1)}` : name}`;
+    const below = isAnothers ? "write a name that is no other host's" : undefined;
+    const hint = below ?? `write https://${isBelow ? `www${name.slice(1)}` : name}`;
     problems.error(path, fault("bad-value", message, hint));
   }
   return publicUrl;
+}
+
+function hostnameOf(url: string): string {
+  return new URL(url).hostname.replace(/\.$/, "");
+}
+
+/** The name of the file's own site, as of {@link siteNames}. */
+function ownName({ publicUrl, routes: own }: FileTerms): string | undefined {
+  const isSold = own !== undefined && Object.keys(own).length > 0;
+  return publicUrl === undefined || !isSold ? undefined : hostnameOf(publicUrl);
 }
 
 /** Two names that are one, or of which one is within another, would leave open what a request is for. */

@@ -5,12 +5,12 @@
 import {
   PUBLISHED_PATHS,
   sitesOf,
+  siteTable,
   type Config,
   type RouteSettings,
   type Site,
 } from "../config/config.ts";
 import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
-import { HostTable } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { DryGateway, type DryAnswer, type DryOutcome } from "./dry-gateway.ts";
@@ -105,8 +105,8 @@ export function explain(whole: Config, { method, url, headers }: ExplainQuestion
 /** The file's own where none is named, or none of ours. */
 function siteFor(config: Config, host = ""): Site<Config> {
   const [own, ...others] = sitesOf(config);
-  const named = new HostTable(others.map((each) => [each.site, each] as const));
-  return named.of(host) ?? own;
+  const site = siteTable([own, ...others]).of(host);
+  return others.find((each) => each.site === site) ?? own;
 }
 
 /** The part of a URL that a client sends; of our own public URL without what it begins with. */

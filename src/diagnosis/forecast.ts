@@ -4,12 +4,12 @@
  */
 import {
   sitesOf,
+  siteTable,
   type Config,
   type OfferSettings,
   type PricedAction,
   type RouteSettings,
 } from "../config/config.ts";
-import { HostTable } from "../http/host-names.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { printable } from "../x402/printable.ts";
@@ -64,11 +64,12 @@ const COMBINED =
 
 /** @param usual whom lines are for that do not say; default: the file's own site */
 export async function forecast(
-  config: Pick<Config, "routes" | "sites">,
+  config: Pick<Config, "routes" | "sites" | "publicUrl">,
   lines: AsyncIterable<string>,
   usual = "",
 ): Promise<Forecast> {
-  const sites = sitesOf(config).map(({ site, routes }) => {
+  const all = sitesOf(config);
+  const sites = all.map(({ site, routes }) => {
     const router = new Router<RouteSettings>(
       routes.map((route) => ({ ...route, value: route })),
       { guarded: ({ action }) => soldBy(action) !== null, unmatchedGuarded: true },
@@ -76,7 +77,8 @@ export async function forecast(
     return [site, router] as const;
   });
   const [[, own] = []] = sites;
-  const named = new HostTable(sites.slice(1));
+  const named = siteTable(all);
+  const routers = new Map(sites);
   const [routes, agents] = [new Tally(Infinity), new Tally(MAX_AGENTS)];
   let [unread, unsold] = [0, 0];
   for await (const line of lines) {
@@ -86,7 +88,7 @@ export async function forecast(
       unread += 1;
       continue;
     }
-    const router = named.of(logged.host ?? usual) ?? own;
+    const router = routers.get(named.of(logged.host ?? usual) ?? "") ?? own;
     const route = router === undefined ? null : routeOf(router, logged);
     const sold = route === null ? null : soldBy(route.action);
     if (route === null || sold === null || !isGoods(sold, logged.status)) {

@@ -116,6 +116,7 @@ export class Gateway {
   };
 
   readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
+    if (this.#challenged?.answers(request, response) === true) return;
     const { ground } = this.work.generation.siteOf(request);
     this.#receive(new RequestVisitor(request, response, ground, true));
   };

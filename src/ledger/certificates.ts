@@ -1,5 +1,8 @@
 /** What is kept of certificates that an authority gives: texts by name, for all who share a ledger, private keys among them. */
 
+/** A right to ask that ends later than this was taken by a clock that was ahead, milliseconds: it is nobody's. */
+export const LONGEST_LEASE_MS = 3_600_000;
+
 export interface KeptText {
   /** What it is, a space, and of what: `certificate api.example.com`. */
   readonly name: string;

@@ -79,6 +79,11 @@ export class ConfigurationMeter {
     this.#certificates.set({ file }, expiresMs / 1000);
   }
 
+  /** No certificate of that name is served any more: its end is nobody's concern. */
+  unserved(domain: string): void {
+    this.#certificates.remove({ file: domain });
+  }
+
   /** A certificate for that name is to be asked for. */
   awaited(domain: string): void {
     this.#refused.inc({ domain }, 0);

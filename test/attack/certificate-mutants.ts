@@ -63,8 +63,9 @@ export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
     name: "leads to whatever host is asked for",
     cites: "H21",
     file: REDIRECT,
-    find: `if (this.#options.hosts.some((each) => each.toLowerCase() === name)) url.hostname = name;`,
-    put: `url.hostname = name;`,
+    find: `if (told === undefined || name === undefined) return this.#origin;`,
+    put: `if (name === undefined) return this.#origin;`,
+    also: { file: REDIRECT, find: `new URL(told);`, put: `new URL(told ?? this.#origin);` },
     unit: OF_LISTENERS,
   },
   {

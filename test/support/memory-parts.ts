@@ -1,5 +1,5 @@
 /** Parts of the memory ledger that have nothing to do with payments. */
-import type { KeptCertificates } from "../../src/ledger/certificates.ts";
+import { LONGEST_LEASE_MS, type KeptCertificates } from "../../src/ledger/certificates.ts";
 import type { Pause, Pauses } from "../../src/ledger/pauses.ts";
 import type { Time } from "../../src/time/time.ts";
 import type { MemoryStore } from "./memory-store.ts";
@@ -39,7 +39,8 @@ export function certificatesIn(
       if (texts.delete(name)) certificates.revision += 1;
     },
     lease: async (holder, untilMs) => {
-      if (lease.holder !== holder && lease.untilMs > time.now()) return false;
+      const leftMs = lease.untilMs - time.now();
+      if (lease.holder !== holder && leftMs > 0 && leftMs <= LONGEST_LEASE_MS) return false;
       Object.assign(lease, { holder, untilMs });
       return true;
     },

@@ -145,6 +145,10 @@ export function resolveAcme(
   if (domains.length === 0 && context.tree.intact([...path, "domains"])) {
     problems.error(path, fault("bad-value", "has no name to get a certificate for", "add domains"));
   }
+  if (isDefault && domains.length > MAX_DOMAINS) {
+    const message = `would ask for ${domains.length} certificates, and ${MAX_DOMAINS} are the most`;
+    problems.error(path, fault("bad-value", message, "name in domains those that are to have one"));
+  }
   for (const [index, name] of named.entries()) {
     const why = whyNot(name.toLowerCase(), isPublic);
     if (why === null) continue;

@@ -1,7 +1,7 @@
 /** What is kept of certificates, as rows of PostgreSQL, where every replica of ours finds it. */
 import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
-import type { KeptCertificates, KeptText } from "../certificates.ts";
+import { LONGEST_LEASE_MS, type KeptCertificates, type KeptText } from "../certificates.ts";
 import type { Session, Statement } from "./postgres-database.ts";
 import { openBeside } from "./postgres-schema.ts";
 
@@ -28,7 +28,7 @@ const LEASE: Statement = {
   name: "lease_certificates",
   text: `INSERT INTO coinslot.certificate_lease AS l (id, holder, until_ms) VALUES (1, $1, $2)
          ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until_ms = excluded.until_ms
-         WHERE l.holder = excluded.holder OR l.until_ms <= $3
+         WHERE l.holder = excluded.holder OR l.until_ms <= $3 OR l.until_ms > $4
          RETURNING id AS "id"`,
 };
 
@@ -74,7 +74,9 @@ export class PostgresCertificates implements KeptCertificates {
   }
 
   async lease(holder: string, untilMs: number): Promise<boolean> {
-    const taken = await this.#database.query(LEASE, [holder, untilMs, this.#time.now()]);
+    const nowMs = this.#time.now();
+    const values = [holder, untilMs, nowMs, nowMs + LONGEST_LEASE_MS];
+    const taken = await this.#database.query(LEASE, values);
     return taken.length > 0;
   }
 }

@@ -1,7 +1,7 @@
 /** What is kept of certificates, as rows of SQLite. */
 import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
-import type { KeptCertificates, KeptText } from "../certificates.ts";
+import { LONGEST_LEASE_MS, type KeptCertificates, type KeptText } from "../certificates.ts";
 import { openForReading } from "./sqlite-books.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
@@ -62,8 +62,8 @@ export class SqliteCertificates implements KeptCertificates {
       const taken = this.#database.run(
         `INSERT INTO certificate_lease (id, holder, until_ms) VALUES (1, :holder, :untilMs)
          ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until_ms = excluded.until_ms
-         WHERE holder = excluded.holder OR until_ms <= :now`,
-        { holder, untilMs, now: this.#time.now() },
+         WHERE holder = excluded.holder OR until_ms <= :now OR until_ms > :now + :longest`,
+        { holder, untilMs, now: this.#time.now(), longest: LONGEST_LEASE_MS },
       );
       return taken > 0;
     });

@@ -163,6 +163,38 @@ describe("what was sold at one of several hosts", () => {
     expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
   });
 
+  test.each([
+    ["a name of its list", "hosts: [shop.example.com]\n", "shop.example.com", ["GET /slow"]],
+    ["a name below its wildcard", 'hosts: ["*.example.com"]\n', "a.example.com", ["GET /slow"]],
+    ["a name that nobody had written", "", "shop.example.com", []],
+  ])(
+    "what the file sold under %s, at a host that has it now",
+    async (_, listed, name, expected) => {
+      const sold = "  GET /slow: $0.05\n";
+      const read = (text: string) => ({ text: `${text}# the end\n`, config: configOf(text) });
+      const after = file(host(name, "GET /slow: free"), sold);
+      const found = await findGivenAway(read(file("", sold, listed)), read(after));
+      const free = found.filter(({ code }) => code === "unpriced-route");
+      expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
+    },
+  );
+
+  test("what a wildcard sold, at a host of its own below it", async () => {
+    const wild = (more: string) =>
+      file(
+        `  "*.example.com":\n    publicUrl: https://w.example.com\n    routes: { GET /slow: $0.05 }\n${more}`,
+      );
+    const read = (text: string) => ({ text, config: configOf(text) });
+    const before = read(wild(""));
+    const taken = host("a.example.com", "GET /slow: free");
+    expect(await findGivenAway(before, read(wild(taken)))).toMatchObject([
+      { code: "unpriced-route", message: expect.stringMatching(/^\*\.example\.com GET \/slow /) },
+    ]);
+    expect(await findGivenAway(before, read(wild(host("other.example.org", "/*: free"))))).toEqual(
+      [],
+    );
+  });
+
   test("what the file sold itself, at a host that takes over its name", async () => {
     const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const before = file("", "  GET /slow: $0.05\n").replace(

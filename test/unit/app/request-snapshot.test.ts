@@ -1,9 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { createEarlierQuotes, createSnapshot } from "../../../src/app/request-snapshot.ts";
+import {
+  createEarlierQuotes,
+  createSnapshot,
+  siteSteps,
+} from "../../../src/app/request-snapshot.ts";
 import { SilentEngine } from "../../../src/app/silent-engine.ts";
 import { NO_DRAFTS } from "../../../src/gateway/offers/drafts.ts";
 import { NO_FEE_PAYERS } from "../../../src/payments/sale/offers.ts";
+import { HostTable } from "../../../src/http/host-names.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { atOnce } from "../../../src/time/breath.ts";
 import { configOf } from "./config-of.ts";
 
 const FILE = `
@@ -126,5 +132,38 @@ describe("the hosts that are served", () => {
       "sidecar: { listen: 127.0.0.1:8403, proxy: caddy }",
     );
     expect(snapshotOf(file).snapshot.hosts).toBeNull();
+  });
+});
+
+describe("the site that a request is for", () => {
+  const HOSTS = `
+hosts:
+  "*.shop.example": { publicUrl: https://w.shop.example, unmatched: free, routes: { GET /w: free } }
+  dear.shop.example: { routes: { GET /d: $1 } }
+`;
+  const siteAt = (file: string, host: string): string | undefined => {
+    const config = configOf(
+      file.replace("http://localhost:8402", "https://api.shop.example") + HOSTS,
+    );
+    const engines = new Map(config.upstreams.map(({ name }) => [name, new SilentEngine()]));
+    const ground = { feePayers: NO_FEE_PAYERS, drafts: NO_DRAFTS, earlier: [] };
+    const told = { ...ground, metrics: new Metrics("test"), publish: () => Object({}) };
+    const { hosts = [] } = atOnce(siteSteps(config, engines, told));
+    return new HostTable(hosts).of(host)?.snapshot.site;
+  };
+
+  test.each([
+    ["api.shop.example", ""],
+    ["API.shop.example.:443", ""],
+    ["dear.shop.example", "dear.shop.example"],
+    ["one.shop.example", "*.shop.example"],
+    ["elsewhere.example", undefined],
+  ])("of %s is its own, also below a wildcard", (host, site) => {
+    expect(siteAt(FILE, host)).toBe(site);
+  });
+
+  test("is a wildcard's where the file sells nothing itself", () => {
+    const file = FILE.slice(0, FILE.indexOf("routes:"));
+    expect(siteAt(file, "api.shop.example")).toBe("*.shop.example");
   });
 });

@@ -127,6 +127,19 @@ trustedProxies: [10.0.0.0/8, 192.0.2.7, "2001:DB8:0::/32", "::1", "::ffff:172.16
     expect(JSON.stringify(problemsOf(named(1_025)))).toContain("must have at most 1024 names");
   });
 
+  test("gets so many certificates at most, also for names that are not listed for that", () => {
+    const acme = "{ agreeToTerms: true, directory: https://ca.example/directory }";
+    const listen = `listen: [{ address: ":443", tls: { acme: ${acme} } }]`;
+    const named = (count: number): string => {
+      const hosts = Array.from({ length: count }, (_, index) => `h${index}.example.com`);
+      return `hosts: [${hosts.join(", ")}]\n${listen}`;
+    };
+    expect(JSON.stringify(problemsOf(named(99)))).not.toContain("certificates");
+    expect(JSON.stringify(problemsOf(named(100)))).toContain(
+      "would ask for 101 certificates, and 100 are the most",
+    );
+  });
+
   test("that are accepted are trusted at their own address", () => {
     const byte = fc.integer({ min: 0, max: 255 });
     const ipv4 = fc.tuple(byte, byte, byte, byte).map((parts) => parts.join("."));

@@ -46,6 +46,16 @@ export function describeCertificates(open: OpenLedger, { severalLives }: LedgerC
       expect(await certificates.lease("one", time.now() + 30_000)).toBe(true);
     });
 
+    it("and gives the right to another one that a clock far ahead has taken", async () => {
+      const { ledger, time } = place();
+      const { certificates } = ledger;
+      time.nowMs += 86_400_000;
+      expect(await certificates.lease("one", time.now() + 30_000)).toBe(true);
+      time.nowMs -= 86_400_000;
+      expect(await certificates.lease("two", time.now() + 30_000)).toBe(true);
+      expect(await certificates.lease("one", time.now() + 30_000)).toBe(false);
+    });
+
     if (!severalLives) return;
     it("for everybody who shares the ledger, one of whom may ask", async () => {
       const one = place().ledger.certificates;

@@ -165,10 +165,15 @@ function connection(): PassThrough {
 
 describe("a listener that leads to the public URL", () => {
   const held = new HeldCertificates();
-  const redirect = new Redirect({
-    publicUrl: "https://shop.example:8443/api",
-    hosts: ["other.example"],
-    held,
+  const publicUrl = "https://shop.example:8443/api";
+  const redirect = new Redirect(held, {
+    publicUrl,
+    hosts: [
+      ["other.example", publicUrl],
+      ["dear.example", "https://dear.example:9443"],
+      ["*.shops.example", publicUrl],
+      ["*.example", "https://www.example"],
+    ],
   });
 
   async function ask(
@@ -198,7 +203,15 @@ describe("a listener that leads to the public URL", () => {
     ["/a?b=c", "shop.example", "https://shop.example:8443/a?b=c"],
     ["//evil.example/a", "shop.example:80", "https://shop.example:8443//evil.example/a"],
     ["/a", "OTHER.example", "https://other.example:8443/a"],
-    ["/a", "evil.example", "https://shop.example:8443/a"],
+    ["/a", "evil.test", "https://shop.example:8443/a"],
+    ["/a", "other.example.:80", "https://other.example:8443/a"],
+    ["/a", "dear.example", "https://dear.example:9443/a"],
+    ["/a", "one.shops.example", "https://one.shops.example:8443/a"],
+    ["/a", "evil.test/.shops.example", "https://shop.example:8443/a"],
+    ["/a", "evil.test?.shops.example", "https://shop.example:8443/a"],
+    ["/a", "me@one.shops.example", "https://shop.example:8443/a"],
+    ["/a", "*.shops.example", "https://shop.example:8443/a"],
+    ["/a", "", "https://shop.example:8443/a"],
     [
       "/.well-known/acme-challenge/x",
       "shop.example",
@@ -206,6 +219,25 @@ describe("a listener that leads to the public URL", () => {
     ],
   ])("%s of %s to %s", async (path, host, location) => {
     expect(await ask(path, host)).toEqual([308, location, ""]);
+  });
+
+  test("leads elsewhere once it is told so", async () => {
+    const led = new Redirect(held, { publicUrl, hosts: [] });
+    led.lead({
+      publicUrl: "https://new.example",
+      hosts: [["kept.example", "https://new.example"]],
+    });
+    const place = (host: string) => {
+      const { promise, resolve } = Promise.withResolvers<unknown>();
+      const response = {
+        writeHead: (_: number, lines: string[]) => resolve(lines[1]),
+        end: () => 0,
+      };
+      led.handleRequest({ url: "/a", headers: { host } } as never, response as never);
+      return promise;
+    };
+    expect(await place("shop.example")).toBe("https://new.example/a");
+    expect(await place("kept.example")).toBe("https://kept.example/a");
   });
 
   test("and has no word for what is no path", async () => {
