@@ -171,7 +171,11 @@ describe("what was sold at one of several hosts", () => {
     "what the file sold under %s, at a host that has it now",
     async (_, listed, name, expected) => {
       const sold = "  GET /slow: $0.05\n";
-      const read = (text: string) => ({ text: `${text}# the end\n`, config: configOf(text) });
+      const read = (text: string) => ({
+        text: `${text}# the end\n`,
+        included: [],
+        config: configOf(text),
+      });
       const after = file(host(name, "GET /slow: free"), sold);
       const found = await findGivenAway(read(file("", sold, listed)), read(after));
       const free = found.filter(({ code }) => code === "unpriced-route");
@@ -184,7 +188,7 @@ describe("what was sold at one of several hosts", () => {
       file(
         `  "*.example.com":\n    publicUrl: https://w.example.com\n    routes: { GET /slow: $0.05 }\n${more}`,
       );
-    const read = (text: string) => ({ text, config: configOf(text) });
+    const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const before = read(wild(""));
     const taken = host("a.example.com", "GET /slow: free");
     expect(await findGivenAway(before, read(wild(taken)))).toMatchObject([

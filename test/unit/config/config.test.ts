@@ -23,6 +23,7 @@ describe("a configuration", () => {
 
     expect(config).toMatchObject({
       file: "/etc/coinslot/gateway.yaml",
+      included: [],
       listen: [{ host: null, port: 8402, tls: null, redirect: false }],
       acme: null,
       publicUrl: "http://localhost:8402",
