@@ -1,6 +1,6 @@
 /**
  * The operator's overview: what the books, the metrics and the networks say, as one page. The metrics are read whenever it
- * is shown; the books at most once a minute, and less often where that takes long.
+ * is shown, the books at most once a minute, and both less often where that takes long.
  */
 import type { Entry } from "../ledger/accounts.ts";
 import type { PaymentCounts } from "../ledger/books.ts";
@@ -20,6 +20,8 @@ const DAY_MS = 86_400_000;
 /** Pause between two readings of the books, milliseconds, and how many times as long as the last one took it is at least. */
 const BOOKS_MS = 60_000;
 const PAUSES = 20;
+/** The longest that a page is shown again which took long to make, milliseconds: browsers ask as often. */
+const MAX_SHOWN_MS = 5_000;
 /** So long the first reading is waited for, milliseconds. */
 const FIRST_MS = 1_000;
 /** Routes that are told apart. */
@@ -50,17 +52,32 @@ export class Overview {
   #money: OverviewView["money"] = "The books are being read.";
   #reading: Promise<void> | undefined;
   #nextMs = 0;
+  #shown: Promise<string> = Promise.resolve("");
+  /** Infinity: it is being made. */
+  #shownUntilMs = 0;
 
   constructor(ground: OverviewGround) {
     this.#ground = ground;
   }
 
-  /** The whole page, as of now. */
+  /** The whole page, as of now; one that took long to make is shown for a while, to all who look. */
   async page(): Promise<string> {
-    const { time, metrics, readiness } = this.#ground;
+    const { time } = this.#ground;
     const first = this.#nextMs === 0;
     const reading = this.#readBooks();
     if (first) await waitWithin(reading, time.timeout(FIRST_MS), undefined);
+    const beganMs = time.now();
+    if (beganMs < this.#shownUntilMs) return this.#shown;
+    this.#shownUntilMs = Infinity;
+    this.#shown = this.#make().finally(() => {
+      const nowMs = time.now();
+      this.#shownUntilMs = nowMs + Math.min(MAX_SHOWN_MS, PAUSES * (nowMs - beganMs));
+    });
+    return this.#shown;
+  }
+
+  async #make(): Promise<string> {
+    const { time, metrics, readiness } = this.#ground;
     const [told, { isReady, said }] = await Promise.all([metrics(), readiness()]);
     return overviewPage({
       at: new Date(time.now()).toISOString(),
@@ -134,7 +151,8 @@ export class Overview {
       needs.push({ text, command: "" });
     }
     if (valueOf(told, "coinslot_config_last_reload_successful") === 0) {
-      const text = "The configuration was refused when it was last read: an older one is in use";
+      const text =
+        "The configuration was refused when it was last read, and an older one is in use, or it is in force only in part";
       needs.push({ text, command: `coinslot check ${shellWord(file)}` });
     }
     return needs;

@@ -25,8 +25,11 @@ export function accountsOf(
       throw new Error("the thread that reads the books has ended");
     });
     failed.catch(() => undefined);
+    const told = once(thread, "message");
+    // A process that has closed everything else does not wait for it, nor for what it has to say.
+    thread.unref();
     try {
-      const [entries] = await Promise.race([once(thread, "message"), failed]);
+      const [entries] = await Promise.race([told, failed]);
       return entries as readonly Entry[];
     } finally {
       await thread.terminate();

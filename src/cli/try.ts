@@ -40,16 +40,30 @@ export async function tryOut(address: string, options: TryOptions): Promise<numb
     return fail("try", "the URL of a backend looks like http://localhost:3000/weather", USAGE);
   }
   await using closing = new AsyncDisposableStack();
+  const stop = listenForEnd(closing);
   try {
-    return await sellAndBuy(url, options, closing);
+    return await sellAndBuy(url, { ...options, stop }, closing);
   } catch (cause) {
     return fail("try", messageOf(cause));
   }
 }
 
+const ENDED = "it was ended before it was done";
+
+/** Aborts with the first signal to end, which leaves nothing behind; a second one ends the process at once. */
+function listenForEnd(closing: AsyncDisposableStack): AbortSignal {
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.once(name, end);
+    closing.defer(() => void process.off(name, end));
+  }
+  return stop.signal;
+}
+
 async function sellAndBuy(
   url: URL,
-  options: TryOptions,
+  { stop, ...options }: TryOptions & { readonly stop: AbortSignal },
   closing: AsyncDisposableStack,
 ): Promise<number> {
   const folder = await mkdtemp(join(tmpdir(), "coinslot-try-"));
@@ -57,6 +71,7 @@ async function sellAndBuy(
   say("a local chain that stands in for Base Sepolia, with Circle's USDC contract");
   const chain = await startLocalChain({ network: NETWORK });
   closing.defer(() => chain.stop());
+  if (stop.aborted) return fail("try", ENDED);
   const [buyer, seller, signer] = [freshKey("evm"), freshKey("evm"), freshKey("evm")];
   await chain.fund(hex(buyer.address), PURSE);
   await chain.fund(hex(signer.address), 0n, GAS);
@@ -74,6 +89,7 @@ async function sellAndBuy(
   const running = await open(config);
   if (running === undefined) return 1;
   closing.defer(() => running.close({ atOnce: true }));
+  if (stop.aborted) return fail("try", ENDED);
 
   const bought = publicUrl + url.pathname + url.search;
   const key = `file:${keyFile}`;
@@ -87,6 +103,7 @@ async function sellAndBuy(
     timeout: PATIENCE_MS,
     ...(options.json && { output: join(folder, "answer") }),
   });
+  if (stop.aborted) return fail("try", ENDED);
   const paid = await chain.balanceOf(hex(seller.address));
   const sold = `${formatAmount(paid, 6)} USDC`;
   say(
@@ -101,7 +118,7 @@ async function sellAndBuy(
   }
   if (options.once) return code === 0 && paid > 0n ? 0 : 1;
   suggest(more, { publicUrl, adminUrl, config, chain });
-  await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
+  if (!stop.aborted) await once(stop, "abort");
   return 0;
 }
 
@@ -134,6 +151,8 @@ function configText(url: URL, { route = ["/*"], price }: TryOptions, facts: Fact
     admin: `127.0.0.1:${adminPort}`,
     store: "sqlite:./ledger.db",
     logging: { level: "warn" },
+    // Whoever presses Ctrl-C does not wait for a backend.
+    shutdown: "1s",
     payTo,
     accept: [NETWORK],
     facilitator: {

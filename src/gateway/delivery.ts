@@ -116,10 +116,10 @@ export async function deliver(
       const next = { ...passage, target: followed, responseSet };
       delivery = await forward(visitor, plan.engine, next, late);
     }
-    attempt = attemptOf(delivery, answered, hasRequestBody(visitor.request));
+    attempt = attemptOf(delivery, answered, visitor);
     if (delivery.kind === "unanswered") {
       const again = !paid.isLast || !delivery.sent;
-      await refuse(leftUnanswered(delivery));
+      await refuse(leftUnanswered(delivery, visitor));
       const answer = undeliveredAnswer(delivery, receipt, again);
       const own: OwnAnswer = { answer, outcome: "undelivered", meter: plan.meter };
       unserved(visitor, delivery, own, telemetry);
@@ -339,22 +339,27 @@ function isPartOfLittle(lines: readonly string[]): boolean {
 function attemptOf(
   delivery: Delivery,
   answered: SoldAnswer,
-  withBody: boolean,
+  visitor: Visitor,
 ): BrokenDelivery | null {
   const { status } = delivery;
-  if (delivery.kind === "unanswered") return leftUnanswered(delivery);
+  if (delivery.kind === "unanswered") return leftUnanswered(delivery, visitor);
   if ("kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
   if (delivery.kind === "abandoned" && status === null) return answered.unheard(sent);
   const isBegun = status !== null && answered.isGoods(status);
   if (!isBegun || answered.leadsOn(status)) return answered.left(status, sent);
+  const withBody = hasRequestBody(visitor.request);
   const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && withBody);
   return isBought ? null : answered.left(status, sent);
 }
 
-/** What is left where no answer came: that is the backend's fault, but for what the buyer has sent too much of. */
-function leftUnanswered({ sent, reason }: Unanswered): BrokenDelivery {
-  return { sent, served: null, isBackends: reason !== "too-large" };
+/**
+ * What is left where no answer came: that is the backend's fault, but for what the buyer has sent too much of, or has not
+ * sent whole: he may have held it back until the backend gave up.
+ */
+function leftUnanswered({ sent, reason }: Unanswered, { request }: Visitor): BrokenDelivery {
+  const isWhole = !hasRequestBody(request) || request.complete;
+  return { sent, served: null, isBackends: reason !== "too-large" && isWhole };
 }
 
 /** How a delivery ended, for people. */

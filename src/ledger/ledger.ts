@@ -26,7 +26,7 @@ import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { SignInUses } from "./sign-ins.ts";
-import type { OpenRefund } from "./refund-steps.ts";
+import type { OpenRefund, OpenRefundState } from "./refund-steps.ts";
 import type { Forgetting } from "./forgetting.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
@@ -234,9 +234,9 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Forgetting, 
   /**
    * Payments of a network whose refund is under way, that which was changed longest ago first. One that is only asked for
    * waits until no reorganization can be expected to undo the payment: its submission is closed, or nothing of ours
-   * carries it, and the refund was asked for {@link UNWATCHED_MS} ago.
+   * carries it, and the refund was asked for {@link UNWATCHED_MS} ago. `state`: only those; default: whichever.
    */
-  refunds(network: string, limit: number): Promise<readonly OpenRefund[]>;
+  refunds(network: string, limit: number, state?: OpenRefundState): Promise<readonly OpenRefund[]>;
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
   /** What other gateways sold through us. */

@@ -6,6 +6,9 @@ export const REFUND_STATES = ["ASKED", "SENDING", "REFUNDED", "FAILED"] as const
 
 export type RefundState = (typeof REFUND_STATES)[number];
 
+/** Of a refund that is under way. */
+export type OpenRefundState = Exclude<RefundState, "REFUNDED" | "FAILED">;
+
 /** So long after its refund was asked for a payment is final that nobody here watches, milliseconds. */
 export const UNWATCHED_MS = 3_600_000;
 

@@ -17,7 +17,7 @@ export class ConfigurationMeter {
     const registers = [registry];
     this.#successful = new Gauge({
       name: "coinslot_config_last_reload_successful",
-      help: "1 where the configuration that was read last is in use, 0 where it was refused",
+      help: "1 where the configuration that was read last is in use, 0 where it was refused or is in force only in part",
       registers,
       // Workers are told what to do, and leave theirs at 0.
       aggregator: "max",

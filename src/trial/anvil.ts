@@ -16,9 +16,11 @@ const NOT_FOUND = 127;
 /**
  * Runs its arguments as a command until that ends or standard input does. The pipe closes however we end,
  * SIGKILL included, so that no node is left behind; nor are the states of old blocks, 150 kB each, which it puts into
- * its home folder and leaves there.
+ * its home folder and leaves there. Ctrl-C and the end of a terminal, which all of its processes hear of, are ours to
+ * obey.
  */
 const WATCHED = `
+trap '' INT HUP
 exec 3<&0
 HOME=$(mktemp -d -t coinslot-anvil-XXXXXX) || exit
 export HOME

@@ -138,12 +138,12 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GUARD_TEST, "tells who is on a list by a sign-in that nobody has signed", {
     file: SERVICE,
-    find: "if (hasKey && bar !== undefined) return err(bar);",
-    put: "if (bar !== undefined) return err(bar);",
+    find: "const bar = hasKey ? barOf() : undefined;",
+    put: "const bar = barOf();",
   }),
   caughtBy(GUARD_TEST, "lets the code of an account on a list sign in", {
     file: SERVICE,
-    find: "      if (bar !== undefined) return err(bar);\n    }",
+    find: "      if (barred !== undefined) return err(barred);\n    }",
     put: "    }",
   }),
   caughtBy(

@@ -445,7 +445,8 @@ test("a receipt of each version leads to what becomes of its payment, behind wor
   const transaction = expect.stringMatching(/^0x[0-9a-f]{64}$/);
   const paid = { network: "base-sepolia", asset: chain.asset, amount: "10000", transaction };
   const body = { ...paid, state: "delivered", refundTransaction: null };
-  expect(await told()).toEqual({ status: 200, body });
+  // It is stored behind the answer.
+  await expect.poll(() => told(), POLL).toEqual({ status: 200, body });
   // Of nobody who was told none, and of no other payment.
   const end = url.slice(-4);
   for (const wrong of [

@@ -38,7 +38,11 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
-import { UNWATCHED_MS, type OpenRefund } from "../../src/ledger/refund-steps.ts";
+import {
+  UNWATCHED_MS,
+  type OpenRefund,
+  type OpenRefundState,
+} from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { Forgotten, ForgetStep } from "../../src/ledger/forgetting.ts";
@@ -254,12 +258,18 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return 0;
   }
 
-  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
+  async refunds(
+    network: string,
+    limit: number,
+    state?: OpenRefundState,
+  ): Promise<readonly OpenRefund[]> {
     this.#requireOpen();
     return [...this.#store.payments]
       .toSorted(byChange)
       .filter(([, payment]) => this.#mayBePaidBack(payment))
-      .filter(([, { row }]) => row.network === network)
+      .filter(
+        ([, { row }]) => row.network === network && row.refundState === (state ?? row.refundState),
+      )
       .slice(0, limit)
       .map(([key, { row }]) => openRefundOf(row, key));
   }

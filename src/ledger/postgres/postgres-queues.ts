@@ -4,7 +4,7 @@ import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
-import { UNWATCHED_MS, type OpenRefund } from "../refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund, type OpenRefundState } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import { messageOf } from "../../x402/result.ts";
 
@@ -38,7 +38,7 @@ const OFFERS: Statement = {
 const REFUNDS: Statement = {
   name: "open_refunds",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
-         WHERE p.refund_state IN ('ASKED', 'SENDING') AND p.network = $4
+         WHERE p.refund_state IN ('ASKED', 'SENDING') AND p.refund_state = coalesce($6, p.refund_state) AND p.network = $4
            AND (p.refund_state = 'SENDING' OR CASE WHEN p.submission IS NULL THEN p.updated_ms <= $5 ELSE NOT EXISTS
              (SELECT 1 FROM coinslot.submissions AS s WHERE s.id = p.submission AND s.state <> 'CLOSED') END)
            AND (p.updated_ms, p.id) > ($1, $2)
@@ -92,12 +92,18 @@ export async function readRefunds(
   {
     network,
     limit,
+    state = null,
     nowMs,
-  }: { readonly network: string; readonly limit: number; readonly nowMs: number },
+  }: {
+    readonly network: string;
+    readonly limit: number;
+    readonly state?: OpenRefundState | null | undefined;
+    readonly nowMs: number;
+  },
   onUnreadable: OnUnreadable,
 ): Promise<readonly OpenRefund[]> {
   return readQueue(
-    (behind) => session.query(REFUNDS, [...behind, limit, network, nowMs - UNWATCHED_MS]),
+    (behind) => session.query(REFUNDS, [...behind, limit, network, nowMs - UNWATCHED_MS, state]),
     { limit, onUnreadable },
     ({ key, row }) => openRefundOf(row, key),
   );

@@ -34,7 +34,7 @@ import { PostgresOutbox } from "./postgres-outbox.ts";
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { readOffers, readRefunds } from "./postgres-queues.ts";
-import type { OpenRefund } from "../refund-steps.ts";
+import type { OpenRefund, OpenRefundState } from "../refund-steps.ts";
 import {
   PostgresRedemptions,
   PostgresWorkerLife,
@@ -195,9 +195,13 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return 0;
   }
 
-  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
-    const nowMs = this.#steps.moment.nowMs;
-    return readRefunds(this.#database, { network, limit, nowMs }, this.#ground.onUnreadable);
+  async refunds(
+    network: string,
+    limit: number,
+    state?: OpenRefundState,
+  ): Promise<readonly OpenRefund[]> {
+    const asked = { network, limit, state, nowMs: this.#steps.moment.nowMs };
+    return readRefunds(this.#database, asked, this.#ground.onUnreadable);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

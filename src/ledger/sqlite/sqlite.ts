@@ -34,7 +34,7 @@ import {
 } from "../purse.ts";
 import type { KeptCertificates } from "../certificates.ts";
 import type { Pauses } from "../pauses.ts";
-import { UNWATCHED_MS, type OpenRefund } from "../refund-steps.ts";
+import { UNWATCHED_MS, type OpenRefund, type OpenRefundState } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
@@ -222,8 +222,13 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return this.#resolutions.answer();
   }
 
-  async refunds(network: string, limit: number): Promise<readonly OpenRefund[]> {
-    const where = `WHERE refund_state IN ('ASKED', 'SENDING') AND network = :network
+  async refunds(
+    network: string,
+    limit: number,
+    state?: OpenRefundState,
+  ): Promise<readonly OpenRefund[]> {
+    const states = state === undefined ? "'ASKED', 'SENDING'" : `'${state}'`;
+    const where = `WHERE refund_state IN (${states}) AND network = :network
        AND (refund_state = 'SENDING' OR CASE WHEN submission IS NULL THEN updated_ms + ${UNWATCHED_MS} <= :now ELSE NOT EXISTS
          (SELECT 1 FROM submissions AS s WHERE s.id = payments.submission AND s.state <> 'CLOSED') END)
        ORDER BY updated_ms, rowid`;

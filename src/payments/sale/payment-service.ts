@@ -261,16 +261,18 @@ export class LocalPaymentService implements PaymentService {
   ): Promise<Result<readonly Payment[], Declined>> {
     const { address, network, nonce, untilMs } = signIn;
     const hasKey = this.#signers?.hasKeySigned(network, signIn) ?? false;
-    // Asked as soon as it is proven who signs in, and not of whom somebody names.
-    const bar = this.#guard?.barOfAccount(network, address);
-    if (hasKey && bar !== undefined) return err(bar);
+    // Asked, and counted, as soon as it is proven who signs in, and not of whom somebody names.
+    const barOf = () => this.#guard?.barOfAccount(network, address);
+    const bar = hasKey ? barOf() : undefined;
+    if (bar !== undefined) return err(bar);
     const bought = await this.#boughtBy(signIn, sale, hasKey);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
     if (!hasKey && bought.length > 0) {
       const isSigned = await this.#askCode(signIn, claimant, signal);
       if (isSigned === undefined) return err(UNASKED);
       if (!isSigned) return err(UNSIGNED);
-      if (bar !== undefined) return err(bar);
+      const barred = barOf();
+      if (barred !== undefined) return err(barred);
     }
     if (bought.length === 0) return err(hasKey ? NOTHING_BOUGHT : UNSIGNED);
     const verdict = await this.#redemptions.useSignIn({ nonce, payer: address, untilMs });

@@ -31,7 +31,10 @@ import type { Recovery } from "./recovery.ts";
 
 /** Pause between two rounds, milliseconds. */
 const ROUND_MS = 1_000;
-/** Refunds of each network that are looked at in one round, and at the same time. */
+/**
+ * Refunds of each network, of those that are asked for and of those that were sent, that are looked at in one round, and
+ * at the same time: what was sent and is refused for as long as it counts keeps nothing else from being sent.
+ */
 const MAX_LOOKED_AT = 256;
 const AT_ONCE = 8;
 /** Longest that one of them is worked on in one round, milliseconds. */
@@ -127,8 +130,12 @@ export class Refunds {
     const { ledger, time } = this.#at;
     const { network, refunder } = mechanism;
     if (refunder === undefined) return;
-    const open = await ledger.refunds(network, MAX_LOOKED_AT);
-    const keys = new Set(open.map(({ key }) => key));
+    const asked = await ledger.refunds(network, MAX_LOOKED_AT, "ASKED");
+    const keys = new Set(asked.map(({ key }) => key));
+    const sent = await ledger.refunds(network, MAX_LOOKED_AT, "SENDING");
+    // Another process may have sent one of the others meanwhile.
+    const open = [...asked, ...sent.filter(({ key }) => !keys.has(key))];
+    for (const { key } of sent) keys.add(key);
     for (const known of [this.#later, this.#over]) {
       for (const key of known.keys()) {
         if (networkOfKey(key) === network && !keys.has(key)) known.delete(key);

@@ -1,8 +1,12 @@
 /** `coinslot try`: somebody's own backend, sold on a local chain and bought once. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { createServer } from "node:http";
-import { dirname } from "node:path";
-import { expect, test } from "vitest";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { runHere } from "./run-here.ts";
 
@@ -29,6 +33,32 @@ test(
     expect(existsSync(dirname(told.config))).toBe(false);
     await expect(fetch(told.rpcUrl)).rejects.toThrow("fetch failed");
     await drain(backend, AbortSignal.timeout(1_000));
+  },
+);
+
+test.each(["as it has begun", "while the backend is asked"])(
+  "leaves nothing behind where Ctrl-C ends it %s",
+  { timeout: 90_000 },
+  async (when) => {
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-ended-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const asked = Promise.withResolvers<void>();
+    const backend = createServer(() => asked.resolve());
+    const { port } = await listen(backend, { host: "127.0.0.1", port: 0 });
+    onTestFinished(() => drain(backend, AbortSignal.abort()));
+    const main = process.env["COINSLOT_MAIN"] ?? join(import.meta.dirname, "../../../src/main.ts");
+    const words = [main, "try", `http://127.0.0.1:${port}/weather`, "--once"];
+    const env = { ...process.env, TMPDIR: folder };
+    const child = spawn(process.execPath, words, { detached: true, stdio: "ignore", env });
+    const ended = once(child, "close");
+    const left = async () => (await readdir(folder)).filter((name) => name.startsWith("coinslot-"));
+    await expect.poll(async () => (await left()).length, { timeout: 30_000 }).toBe(2);
+    if (when === "while the backend is asked") await asked.promise;
+    // A terminal tells all processes of its group.
+    process.kill(-(child.pid ?? 0), "SIGINT");
+    await ended;
+    expect(child.exitCode).toBe(1);
+    await expect.poll(left).toEqual([]);
   },
 );
 

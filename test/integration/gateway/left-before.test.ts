@@ -105,6 +105,24 @@ describe("a buyer who leaves before the answer", () => {
     expect(await paid(shop)).toMatchObject(refused);
   });
 
+  test("and holds his body back until the backend gives up gets nothing back by itself", async () => {
+    const shop = await shopOf(
+      (request, response) => {
+        request.on("error", () => undefined);
+        request.resume().on("end", () => response.end("goods"));
+      },
+      { refundsLast: true, upstream: { idleTimeoutMs: 200 } },
+    );
+    const held = `${head("/", ["Transfer-Encoding: chunked"], "POST")}3\r\nabc\r\n`;
+    for (const _attempt of [1, 2, 3]) {
+      const client = new RawClient(shop.port, held);
+      expect(await client.until("\r\n\r\n")).toMatch(/^HTTP\/1\.1 504 /);
+      client.socket.destroy();
+    }
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
+    expect(await paid(shop)).toMatchObject(refused);
+  });
+
   test("to what may have been carried out gets nothing back for asking wrongly then", async () => {
     const shop = await shopOf(
       (_request, response) => {

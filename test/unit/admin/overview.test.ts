@@ -123,7 +123,7 @@ test("what needs the operator is told with a command; of requests what became of
     "A refund has failed",
     "base is closed: rpc",
     "The account 0xabc pays for 10 more settlements on base: send it ETH",
-    "The configuration was refused",
+    "The configuration was refused when it was last read, and an older one is in use, or it is in force only in part",
     "Not ready",
     "<span>asked to pay</span><b>100</b>",
     "<span>payment shown</span><b>21</b>",
@@ -153,4 +153,32 @@ test("the books are read once a minute at most, seldomer where that takes long, 
   await overview.page();
   expect(readings).toBe(2);
   expect(await overview.page()).toContain("cannot be read: the ledger is &lt;gone&gt;");
+});
+
+test("all who look at once see one page, and one that took long to make is shown again for a while", async () => {
+  const { overview, time, metrics } = overviewOf(async () => []);
+  const snapshot = metrics.registry.snapshot.bind(metrics.registry);
+  let readings = 0;
+  let tookMs = 0;
+  metrics.registry.snapshot = async () => {
+    readings += 1;
+    await time.advance(tookMs);
+    return snapshot();
+  };
+  await Promise.all([overview.page(), overview.page(), overview.page()]);
+  expect(readings).toBe(1);
+  tookMs = 100;
+  await overview.page();
+  await time.advance(1_999);
+  await overview.page();
+  expect(readings).toBe(2);
+  tookMs = 3_000;
+  await time.advance(1);
+  await overview.page();
+  await time.advance(4_999);
+  await overview.page();
+  expect(readings).toBe(3);
+  await time.advance(1);
+  await overview.page();
+  expect(readings).toBe(4);
 });

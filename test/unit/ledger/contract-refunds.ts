@@ -224,8 +224,11 @@ export function describeRefunds(open: OpenLedger): void {
       expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
       time.nowMs += 1;
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      expect(await ledger.refunds(NETWORK, 9, "SENDING")).toEqual([]);
       expect(await send(ledger, 1)).toBe("done");
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "SENDING" }]);
+      expect(await ledger.refunds(NETWORK, 9, "SENDING")).toMatchObject([{ key }]);
+      expect(await ledger.refunds(NETWORK, 9, "ASKED")).toEqual([]);
     });
 
     it("what is held, by the transaction that has paid it", async () => {

@@ -1,5 +1,5 @@
 /** Whom nothing is sold to, what is sold to nobody for now, and how much of it in an hour. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { gasBudget, HOUR_MS, SALES } from "../../../../src/ledger/budgets.ts";
 import type { Pause } from "../../../../src/ledger/pauses.ts";
 import type { SaleRules } from "../../../../src/payments/sale/sale-guard.ts";
@@ -172,7 +172,10 @@ describe("lists", () => {
       const { payment: _payment, accepts: _accepts, ...asked } = presented();
       const said = { address: PAYER, network: NETWORK, message: "", signature: "0x" } as const;
       const signIn = { ...said, nonce: "ab", untilMs: time.now() + 1_000 };
+      const counted = vi.spyOn(guard, "barOfAccount");
       expect(await paywall.admitSignedIn(signIn, asked)).toMatchObject(told);
+      // Nor is it counted as his.
+      expect(counted).toHaveBeenCalledTimes(told === BARRED ? 1 : 0);
     },
   );
 });

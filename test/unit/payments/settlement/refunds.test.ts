@@ -286,8 +286,10 @@ describe("a refund", () => {
     const waiting = Array.from({ length: 1_000 }, (_, index) => {
       return { ...sale, key: examplePayment(1_000 + index).key, network: "base" };
     });
-    const refunds = async (network: string, limit: number) =>
-      [...waiting, sale].filter((each) => each.network === network).slice(0, limit);
+    const refunds: RefundsOptions["ledger"]["refunds"] = async (network, limit, state) =>
+      [...waiting, sale]
+        .filter((each) => each.network === network && each.state === (state ?? each.state))
+        .slice(0, limit);
     const step = ledger.step.bind(ledger);
     const outcome = ledger.outcome.bind(ledger);
     const isOpen = (network: string) => network === NETWORK;
@@ -295,6 +297,38 @@ describe("a refund", () => {
     await open(undefined, { ledger: { refunds, step, outcome }, gate: { isOpen } }).round(signal);
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
     expect(signed).toHaveLength(1);
+  });
+
+  test("waits for none that are refused, however many of them there are", async () => {
+    const [sale] = await ledger.refunds(NETWORK, 1);
+    if (sale === undefined) throw new Error("it is asked for");
+    const waiting = Array.from({ length: 1_000 }, (_, index): OpenRefund => {
+      const { key, request } = examplePayment(3_000 + index);
+      const transfer = { key, request, idempotencyKey: `back ${index}`, signedMs: time.now() };
+      return {
+        ...sale,
+        key: examplePayment(1_000 + index).key,
+        state: "SENDING",
+        attempt: 1,
+        transfer,
+      };
+    });
+    const refunds: RefundsOptions["ledger"]["refunds"] = async (_network, limit, state) =>
+      [...waiting, sale].filter((each) => each.state === (state ?? each.state)).slice(0, limit);
+    const step = ledger.step.bind(ledger);
+    const outcome = ledger.outcome.bind(ledger);
+    const ours = transferKey(1);
+    const facilitator: RefundsOptions["facilitator"] = {
+      read: (request) => Payment.read(request, () => undefined),
+      settle: async ({ key }) => {
+        if (key === ours) return settled;
+        await ledger.step(key, { kind: "abandoned" });
+        return refused;
+      },
+    };
+    const at = open(undefined, { ledger: { refunds, step, outcome }, facilitator });
+    await rounds(at, 2);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
   });
 
   /** Until its first transfer is over, and the next one signed. */
