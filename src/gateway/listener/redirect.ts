@@ -53,7 +53,9 @@ export class Redirect implements Pick<
   readonly handleContinue = this.handleRequest;
 
   readonly handleUpgrade = (_request: InboundRequest, socket: Socket): void => {
-    socket.end(NOT_HERE);
+    // Node takes its own listeners off before it hands a socket over: a reset would end the process.
+    socket.on("error", () => socket.destroy());
+    socket.end(NOT_HERE, () => socket.destroy());
   };
 
   #originFor({ headers: { host = "" } }: InboundRequest): string {
