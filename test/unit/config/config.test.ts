@@ -99,6 +99,7 @@ describe("a configuration", () => {
     expect(config.routes).toEqual([
       {
         key: "GET /weather",
+        file: "/etc/coinslot/gateway.yaml",
         line: 10,
         methods: ["GET"],
         pattern: "/weather",
