@@ -287,7 +287,9 @@ describe("where somebody else settles", CROWDED, () => {
     });
     for (const { status } of await Promise.all(served)) expect(status).toBe(200);
     for (const status of await Promise.all(flooding)) expect(TOLD_TO_STRANGERS).toContain(status);
-    expect(distant.peak()).toBe(MAX_PROVEN_CALLS);
+    // How many meet at one moment is up to the machine; more than may be never do.
+    expect(distant.peak()).toBeLessThanOrEqual(MAX_PROVEN_CALLS);
+    expect(distant.peak()).toBeGreaterThan(MAX_PROVEN_CALLS / 2);
   });
 });
 
