@@ -9,6 +9,8 @@ import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { waitWithin, type Time } from "../time/time.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
+import { messageOf } from "../x402/result.ts";
+import { shellWord } from "../web/catalogue-command.ts";
 import { overviewPage, OVERVIEW_POLICY } from "../web/overview-page.ts";
 import type { EarnedView, MoneyView, NeedView, OverviewView } from "../web/overview-view.ts";
 import { flowOf, gaugesOf, startOf, valueOf, waitsOf } from "./overview-metrics.ts";
@@ -107,8 +109,7 @@ export class Overview {
       const entries = await accounts({ from: days[0] ?? "", to: days.at(-1) ?? "" });
       this.#money = moneyOf(entries, days, tokens(), beganMs);
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      this.#money = `The books cannot be read: ${reason}`;
+      this.#money = `The books cannot be read: ${messageOf(cause)}`;
     }
     this.#nextMs = Math.max(this.#nextMs, time.now() + PAUSES * (time.now() - beganMs));
   }
@@ -116,7 +117,7 @@ export class Overview {
   async #needs(told: MetricsSnapshot): Promise<readonly NeedView[]> {
     const { file, counts } = this.#ground;
     const { held, undelivered, unrefunded } = await counts();
-    const payments = `coinslot payments ${shellWord(file)}`;
+    const payments = `coinslot payments ${pathWord(file)}`;
     const needs: NeedView[] = [];
     const need = (count: number, one: string, many: string, command: string): void => {
       if (count > 0) needs.push({ text: count === 1 ? one : `${count} ${many}`, command });
@@ -141,7 +142,7 @@ export class Overview {
     );
     for (const { labels } of gaugesOf(told, "coinslot_network_closed_reason")) {
       const text = `${labels["network"] ?? ""} is closed: ${labels["reason"] ?? ""}`;
-      needs.push({ text, command: `coinslot doctor ${shellWord(file)}` });
+      needs.push({ text, command: `coinslot doctor ${pathWord(file)}` });
     }
     for (const { labels, value } of gaugesOf(told, "coinslot_wallet_settlements_left")) {
       if (value >= FEW_SETTLEMENTS) continue;
@@ -153,7 +154,7 @@ export class Overview {
     if (valueOf(told, "coinslot_config_last_reload_successful") === 0) {
       const text =
         "The configuration was refused when it was last read, and an older one is in use, or it is in force only in part";
-      needs.push({ text, command: `coinslot check ${shellWord(file)}` });
+      needs.push({ text, command: `coinslot check ${pathWord(file)}` });
     }
     return needs;
   }
@@ -271,7 +272,7 @@ function unitsOf(
   return { unit: known.symbol, amount: amount * 10n ** BigInt(DECIMALS - known.decimals) };
 }
 
-/** A path as one word of a command line. */
-function shellWord(text: string): string {
-  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+/** A path as one word of a command line, in quotes where a shell would read it otherwise. */
+function pathWord(path: string): string {
+  return /^[\w./:@%+=,-]+$/.test(path) ? path : shellWord(path);
 }
