@@ -85,7 +85,7 @@ export function* snapshotSteps(
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
   const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
-  const signIn = signIns && ((resource: string) => signIns.challenge(systemTime.now(), resource));
+  const signIn = signIns && { issuer: signIns, now: () => systemTime.now() };
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const { action } = route;
     const meter = metrics.route(route.key, pricesOf(route));

@@ -4,10 +4,10 @@
  * of its time, so that nothing is stored for who only asks: an answer is judged by rewriting the text that was to be
  * signed. Whose signature it is, and whether the nonce was used before, is found out elsewhere.
  */
-import { hash, randomUUID, timingSafeEqual } from "node:crypto";
+import { createHash, randomUUID, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import { checksumAddress, isEvmAddress } from "./address.ts";
-import { decodeBase64Json } from "./header.ts";
+import { decodeBase64Json, encodeAscii } from "./header.ts";
 import { findNetworkByCaip2, type Network, type NetworkName } from "./network.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import { isSolanaAddress } from "./solana-address.ts";
@@ -24,10 +24,15 @@ const SIGN_IN_MS = 300_000;
 /** What a wallet shows its owner. */
 const STATEMENT = "Sign in to get what you have paid for. It costs nothing.";
 const VERSION = "1";
-/** Hex digits of the random half of a nonce, and of the other one, which proves that it is ours. */
+/** Hex digits of either half of a nonce: what it is, and the proof of that. */
 const NONCE_HALF = 16;
-/** Bytes that SHA-256 works on together, to which HMAC fills its key up. */
-const HMAC_BLOCK_BYTES = 64;
+/** Of the first half, those that are the same in a series, and behind them those that number it there. */
+const RANDOM = 14;
+/** Nonces of one series: one MAC has a proof for each, since each price is asked for with a nonce. */
+const SERIES = 64;
+const PROOF_BYTES = 8;
+/** Of a nonce and the quotation mark behind it, base64: three bytes are encoded together. */
+const ENCODED_NONCE = 44;
 /** Longest signature, characters: a smart wallet's may hold several. */
 const MAX_SIGNATURE = 8_192;
 
@@ -106,29 +111,60 @@ export interface SignInOptions {
   readonly publicUrl: string;
 }
 
+/** All challenges of one second have the same times. */
+interface Moment {
+  /** Since the epoch. */
+  readonly second: number;
+  readonly issuedAt: string;
+  readonly expirationTime: string;
+}
+
+/** Nonces of one second. */
+interface Series {
+  readonly second: number;
+  /** Each as {@link SignIns.nextNonce} tells it, one behind the other. */
+  readonly encoded: string;
+  given: number;
+}
+
 /** Asks who a client is, and reads what it answers; for one public URL. */
 export class SignIns {
-  /** The key as HMAC has it for its inner and its outer hash. */
-  readonly #inner: Uint8Array;
-  readonly #outer: Uint8Array;
+  readonly #key: Uint8Array;
   readonly #domain: string;
   readonly #publicUrl: string;
+  #moment: Moment = { second: Number.NEGATIVE_INFINITY, issuedAt: "", expirationTime: "" };
+  #series: Series = { second: 0, encoded: "", given: SERIES };
 
   constructor({ key, publicUrl }: SignInOptions) {
-    const filled = Buffer.concat([key], HMAC_BLOCK_BYTES);
-    this.#inner = filled.map((byte) => byte ^ 0x36);
-    this.#outer = filled.map((byte) => byte ^ 0x5c);
+    this.#key = key;
     this.#domain = new URL(publicUrl).host;
     this.#publicUrl = publicUrl;
   }
 
-  /** @param resource the URL that is asked for, of which the query is left out; default: all of them */
+  /**
+   * Its times are whole seconds; no two have the same nonce.
+   * @param resource the URL that is asked for, of which the query is left out; default: all of them
+   */
   challenge(nowMs: number, resource = this.#publicUrl): ChallengeInfo {
-    const issuedAt = new Date(nowMs).toISOString();
-    const random = randomUUID()
-      .slice(-NONCE_HALF - 1)
-      .replace("-", "");
-    return this.#infoOf(uriOf(resource), random + this.#proofOf(random, issuedAt), issuedAt);
+    const { issuedAt, encoded } = this.nextNonce(nowMs);
+    const nonce = atob(encoded).slice(0, 2 * NONCE_HALF);
+    const { expirationTime } = this.#momentOf(nowMs);
+    return this.#infoOf(uriOf(resource), { nonce, issuedAt, expirationTime });
+  }
+
+  /**
+   * Makes another challenge of any of the same second: when that was issued, and what its nonce and the quotation mark
+   * behind it are in base64, to be put in place of the other's. A price is asked for so with no more work than it takes
+   * to copy it.
+   */
+  nextNonce(nowMs: number): { readonly issuedAt: string; readonly encoded: string } {
+    const { second, issuedAt } = this.#momentOf(nowMs);
+    if (this.#series.second !== second || this.#series.given === SERIES) {
+      this.#series = { second, encoded: this.#encodedSeries(issuedAt), given: 0 };
+    }
+    const at = this.#series.given * ENCODED_NONCE;
+    this.#series.given += 1;
+    return { issuedAt, encoded: this.#series.encoded.slice(at, at + ENCODED_NONCE) };
   }
 
   /**
@@ -161,9 +197,9 @@ export class SignIns {
     }
     const signer = signerOf({ address, chainId }, networks);
     if (!signer.ok) return signer;
-    const info = this.#infoOf(uri, nonce, issuedAt);
+    const asked = { nonce, issuedAt, expirationTime: expirationOf(issuedAt) };
     const { network } = signer.value;
-    const message = textOf(info, address, network);
+    const message = textOf(this.#infoOf(uri, asked), address, network);
     return ok({ address, network: network.name, message, signature, nonce, untilMs });
   }
 
@@ -188,28 +224,62 @@ export class SignIns {
     return ok({ answer: { ...info, address, chainId, type }, message, hex });
   }
 
-  #infoOf(uri: string, nonce: string, issuedAt: string): ChallengeInfo {
-    const expirationTime = new Date(Date.parse(issuedAt) + SIGN_IN_MS).toISOString();
+  #infoOf(
+    uri: string,
+    { nonce, issuedAt, expirationTime }: Pick<ChallengeInfo, "nonce"> & Omit<Moment, "second">,
+  ): ChallengeInfo {
     const about = { domain: this.#domain, uri, statement: STATEMENT, version: VERSION };
     return { ...about, nonce, issuedAt, expirationTime };
+  }
+
+  #momentOf(nowMs: number): Moment {
+    const second = Math.floor(nowMs / 1000);
+    if (this.#moment.second !== second) {
+      const issuedAt = new Date(second * 1000).toISOString();
+      this.#moment = { second, issuedAt, expirationTime: expirationOf(issuedAt) };
+    }
+    return this.#moment;
+  }
+
+  #encodedSeries(issuedAt: string): string {
+    const random = randomUUID()
+      .slice(-RANDOM - 1)
+      .replace("-", "");
+    const proofs = this.#proofsOf(random, issuedAt);
+    let text = "";
+    for (let number = 0; number < SERIES; number += 1) {
+      text += `${random}${number.toString(16).padStart(2, "0")}${proofOf(proofs, number)}"`;
+    }
+    return encodeAscii(text);
   }
 
   #isOurs(nonce: string, issuedAt: string): boolean {
     // A second spelling of a nonce would be another one for who remembers those that are used.
     if (!/^[\da-f]{32}$/.test(nonce)) return false;
-    const proof = this.#proofOf(nonce.slice(0, NONCE_HALF), issuedAt);
+    const number = Number.parseInt(nonce.slice(RANDOM, NONCE_HALF), 16);
+    if (number >= SERIES) return false;
+    const proof = proofOf(this.#proofsOf(nonce.slice(0, RANDOM), issuedAt), number);
     return timingSafeEqual(Buffer.from(nonce.slice(NONCE_HALF)), Buffer.from(proof));
   }
 
   /**
-   * Without it nobody makes a nonce, or gives one another time. HMAC of two hashes at once: node's own, which can be fed
-   * in pieces, takes ten times as long, and each price is asked for with a nonce.
+   * Without the key nobody makes a nonce, or gives one another time. Hex, a proof for each of a series: what begins with
+   * a key makes a MAC of SHAKE256, whose result may be of any length.
    */
-  #proofOf(random: string, issuedAt: string): string {
-    const text = Buffer.from(`coinslot sign-in ${random} ${issuedAt}`, "utf8");
-    const inner = hash("sha256", Buffer.concat([this.#inner, text]), "buffer");
-    return hash("sha256", Buffer.concat([this.#outer, inner])).slice(0, NONCE_HALF);
+  #proofsOf(random: string, issuedAt: string): string {
+    return createHash("shake256", { outputLength: SERIES * PROOF_BYTES })
+      .update(this.#key)
+      .update(`coinslot sign-in ${random} ${issuedAt}`)
+      .digest("hex");
   }
+}
+
+function proofOf(proofs: string, number: number): string {
+  return proofs.slice(number * NONCE_HALF, (number + 1) * NONCE_HALF);
+}
+
+function expirationOf(issuedAt: string): string {
+  return new Date(Date.parse(issuedAt) + SIGN_IN_MS).toISOString();
 }
 
 /** @param networks by their names of version 1 */

@@ -32,6 +32,11 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     find: "`coinslot sign-in ${random} ${issuedAt}`",
     put: "`coinslot sign-in ${random} ${issuedAt.length}`",
   }),
+  caughtBy(TEXT_TEST, "takes the proof of one nonce for that of another in its series", {
+    file: SIGN_IN,
+    find: "return proofs.slice(number * NONCE_HALF, (number + 1) * NONCE_HALF);",
+    put: "return proofs.slice(0, NONCE_HALF + number * 0);",
+  }),
   caughtBy(TEXT_TEST, "takes a nonce in several spellings", {
     file: SIGN_IN,
     find: "if (!/^[\\da-f]{32}$/.test(nonce)) return false;",

@@ -8,7 +8,7 @@ import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/head
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { SIGN_IN, supportedChains, type ChallengeInfo } from "../../x402/sign-in.ts";
+import { SIGN_IN, supportedChains, type ChallengeInfo, type SignIns } from "../../x402/sign-in.ts";
 import {
   PAYMENT_FLOW,
   requirementsV2,
@@ -74,8 +74,11 @@ export interface Said {
   readonly errorV2: string;
 }
 
-/** Asks who a client is, for one URL. */
-type SignInAsker = (resource: string) => ChallengeInfo;
+/** Who asks who a client is. */
+interface SignInAsker {
+  readonly issuer: Pick<SignIns, "challenge" | "nextNonce">;
+  readonly now: () => number;
+}
 
 /** What a quote says beside its offers. */
 export interface QuoteTerms {
@@ -131,12 +134,21 @@ interface Beginning {
   readonly behind?: string;
 }
 
+/** `PAYMENT-REQUIRED` and its value, base64. */
+interface Quote {
+  readonly lines: readonly [string, string];
+  /** Where it asks who the client is: what comes behind the nonce, which differs from answer to answer. */
+  readonly behindNonce?: string;
+}
+
 /** What was told last: most routes have one URL, and are asked for it again and again. Only one that is short is kept. */
 interface LastQuote {
   readonly beginnings: readonly Beginning[];
   readonly resource: string;
   readonly error: string;
-  readonly lines: readonly string[];
+  /** Of the challenge that is in it, or was left out of it. */
+  readonly issuedAt: string | undefined;
+  readonly quote: Quote;
 }
 
 /** How `PAYMENT-REQUIRED` may begin. */
@@ -251,15 +263,20 @@ export class Offers {
    * The body of a 400 or 500 answer: JSON text with `error` and what is asked for one URL; without that where version
    * 1 is not spoken.
    */
-  body({ error, errorV2 }: Said, resource: string): string {
+  body(said: Said, resource: string): string {
+    return this.#bodyOf(this.#current(), said, resource);
+  }
+
+  #bodyOf({ accepts }: Prepared, { error, errorV2 }: Said, resource: string): string {
     if (!this.#protocol.v1) return JSON.stringify({ error: errorV2 });
-    const asked = this.#current().accepts.join(JSON.stringify(resource));
+    const asked = accepts.join(JSON.stringify(resource));
     return `{"x402Version":${X402_VERSION},"error":${JSON.stringify(error)},"accepts":${asked}}`;
   }
 
   /** The body of a 402 answer; undefined where it would ask for nothing. */
   question(said: Said, resource: string): string | undefined {
-    return this.areNone ? undefined : this.body(said, resource);
+    const prepared = this.#current();
+    return prepared.offered.length === 0 ? undefined : this.#bodyOf(prepared, said, resource);
   }
 
   /**
@@ -270,19 +287,27 @@ export class Offers {
    * no buyer of either version gets a head that his proxy does not read.
    */
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
-    if (!this.#protocol.v2 || this.areNone) return [];
+    if (!this.#protocol.v2) return [];
     const { beginnings } = this.#currentHeader();
+    if (beginnings.length === 0) return [];
+    const { signIn } = this.#terms;
+    const nowMs = signIn ? signIn.now() : 0;
+    const nonce = signIn?.issuer.nextNonce(nowMs);
     const last = this.#lastQuote;
     const isSame =
-      last?.beginnings === beginnings && last.resource === resource && last.error === error;
-    if (isSame) return last.lines;
-    const signIn = this.#terms.signIn?.(resource);
-    const lines = linesOf(beginnings, resource, error, signIn);
-    const longest = Math.max(resource.length, lines[1]?.length ?? 0);
-    // Nobody is asked by the same challenge twice.
-    if (longest <= MAX_EXTENDED && signIn === undefined)
-      this.#lastQuote = { beginnings, resource, error, lines };
-    return lines;
+      last?.beginnings === beginnings &&
+      last.resource === resource &&
+      last.error === error &&
+      last.issuedAt === nonce?.issuedAt;
+    const quote = isSame
+      ? last.quote
+      : quoteOf(beginnings, resource, error, signIn?.issuer.challenge(nowMs, resource));
+    if (quote === undefined) return [];
+    const [name, value] = quote.lines;
+    if (!isSame && Math.max(resource.length, value.length) <= MAX_EXTENDED)
+      this.#lastQuote = { beginnings, resource, error, issuedAt: nonce?.issuedAt, quote };
+    if (nonce === undefined || quote.behindNonce === undefined) return quote.lines;
+    return [name, value + nonce.encoded + quote.behindNonce];
   }
 
   get #protocol(): SpokenVersions {
@@ -408,26 +433,46 @@ function bare(extensions: ExtensionsV2): ExtensionsV2 {
   );
 }
 
-/** The rest of a quote after its beginning, base64. */
-function linesOf(
+function quoteOf(
   beginnings: readonly Beginning[],
   resource: string,
   error: string,
   signIn?: ChallengeInfo,
-): readonly string[] {
+): Quote | undefined {
   const end = endOfQuote(resource, error);
   let short: string | undefined;
   for (const { text, most, isLast, behind } of beginnings) {
     if (behind !== undefined) {
-      const challenge = `"${SIGN_IN}":{"info":${asciiJson(signIn)}${behind}`;
-      const asked = text + endOfQuote(resource, error, challenge);
-      if (asked.length <= most) return [PAYMENT_REQUIRED_HEADER, asked];
-    } else if (text.length + end.length <= most) return [PAYMENT_REQUIRED_HEADER, text + end];
+      const asked = signIn && askingQuote({ text, behind }, resource, error, signIn);
+      if (asked !== undefined && asked.length <= most) return asked;
+    } else if (text.length + end.length <= most) return quoted(text + end);
     if (!isLast) continue;
     short ??= endOfQuote(resource.split("?", 1)[0] ?? "", error);
-    if (text.length + short.length <= most) return [PAYMENT_REQUIRED_HEADER, text + short];
+    if (text.length + short.length <= most) return quoted(text + short);
   }
-  return [];
+  return undefined;
+}
+
+/** The nonce is whole groups of three bytes, in the same place as long as nothing else changes. */
+function askingQuote(
+  { text, behind }: { readonly text: string; readonly behind: string },
+  resource: string,
+  error: string,
+  signIn: ChallengeInfo,
+): Quote & { readonly length: number } {
+  const info = asciiJson(signIn);
+  const nonceAt = info.lastIndexOf(signIn.nonce);
+  const before = `"${SIGN_IN}":{"info":${info.slice(0, nonceAt)}`;
+  const value = text + encodeAscii(before.padStart(Math.ceil(before.length / 3) * 3));
+  const rest = info.slice(nonceAt + signIn.nonce.length + 1);
+  const behindNonce = endOfQuote(resource, error, rest + behind);
+  const nonce = encodeAscii(`${signIn.nonce}"`);
+  const length = value.length + nonce.length + behindNonce.length;
+  return { ...quoted(value), behindNonce, length };
+}
+
+function quoted(value: string): Quote {
+  return { lines: [PAYMENT_REQUIRED_HEADER, value] };
 }
 
 function endOfQuote(url: string, error: string, before = ""): string {

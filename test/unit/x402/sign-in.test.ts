@@ -10,7 +10,7 @@ import {
   verifySIWxSignature,
   type SIWxSigner,
 } from "@x402/extensions/sign-in-with-x";
-import { createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
 import { ChainTextSigners } from "../../../src/mechanism/text-signers.ts";
@@ -31,8 +31,8 @@ const PUBLIC_URL = "https://shop.example:8443";
 const RESOURCE = `${PUBLIC_URL}/weather?city=Oslo`;
 const NETWORKS = ["base", "solana"] as const;
 const KEY = Buffer.alloc(32, 7);
-/** Some seconds ago by the official package's clock, which is the machine's. */
-const NOW_MS = Date.now() - 5_000;
+/** Some seconds ago by the official package's clock, which is the machine's; challenges have whole seconds. */
+const NOW_MS = Math.floor(Date.now() / 1_000) * 1_000 - 5_000;
 
 const signIns = new SignIns({ key: KEY, publicUrl: PUBLIC_URL });
 const evm = freshAccount();
@@ -71,6 +71,14 @@ function codeOf(told: SignInAnswer, nowMs = NOW_MS): string | undefined {
   return judged.ok ? undefined : judged.error.codeV2;
 }
 
+/** Of a series of 64, which are proven together. */
+function proofOf(nonce: string, issuedAt: string): string {
+  const text = `coinslot sign-in ${nonce.slice(0, 14)} ${issuedAt}`;
+  const mac = createHash("shake256", { outputLength: 512 }).update(KEY).update(text).digest("hex");
+  const at = Number.parseInt(nonce.slice(14, 16), 16) * 16;
+  return mac.slice(at, at + 16);
+}
+
 describe("a challenge", () => {
   test("is what the official package takes for one of its own", async () => {
     expect(SIGN_IN).toBe(SIGN_IN_WITH_X);
@@ -104,11 +112,39 @@ describe("a challenge", () => {
     expect(new Set(nonces).size).toBe(1_000);
   });
 
-  test("has a nonce that is proven by an HMAC of its time", () => {
-    const { nonce, issuedAt } = challenge().info;
-    const text = `coinslot sign-in ${nonce.slice(0, 16)} ${issuedAt}`;
-    const mac = createHmac("sha256", KEY).update(text).digest("hex");
-    expect(nonce.slice(16)).toBe(mac.slice(0, 16));
+  test("has a nonce that is proven by its part of a MAC of its time", () => {
+    const fresh = new SignIns({ key: KEY, publicUrl: PUBLIC_URL });
+    for (let count = 0; count < 66; count += 1) {
+      const { nonce, issuedAt } = fresh.challenge(NOW_MS);
+      expect(Number.parseInt(nonce.slice(14, 16), 16)).toBe(count % 64);
+      expect(nonce.slice(16)).toBe(proofOf(nonce, issuedAt));
+    }
+  });
+
+  test("becomes another one by the next nonce, which nobody else is given", () => {
+    const fresh = new SignIns({ key: KEY, publicUrl: PUBLIC_URL });
+    const nonces = Array.from({ length: 140 }, (_, count) => {
+      if (count % 3 === 0) return fresh.challenge(NOW_MS).nonce;
+      const { issuedAt, encoded } = fresh.nextNonce(NOW_MS);
+      expect(issuedAt).toBe(fresh.challenge(NOW_MS).issuedAt);
+      const [, nonce = ""] = /^([\da-f]{32})"$/.exec(atob(encoded)) ?? [];
+      expect(nonce.slice(16)).toBe(proofOf(nonce, issuedAt));
+      return nonce;
+    });
+    expect(new Set(nonces).size).toBe(140);
+  });
+
+  test("has the times of its own second, also where one series of nonces goes on in another", () => {
+    const times = [0, 999, 1_000, 1_999].map((ms) => signIns.challenge(NOW_MS + ms));
+    expect(times.map(({ issuedAt }) => Date.parse(issuedAt) - NOW_MS)).toEqual([
+      0, 0, 1_000, 1_000,
+    ]);
+    expect(times.map(({ expirationTime }) => Date.parse(expirationTime) - NOW_MS)).toEqual([
+      300_000, 300_000, 301_000, 301_000,
+    ]);
+    for (const { nonce, issuedAt } of times) {
+      expect(nonce.slice(16)).toBe(proofOf(nonce, issuedAt));
+    }
   });
 });
 
@@ -173,6 +209,7 @@ describe("an answer", () => {
       [{ nonce: told.nonce.slice(0, 16) }, "nonce"],
       [{ nonce: `${told.nonce}00` }, "nonce"],
       [{ nonce: told.nonce.slice(0, 16) + nonce.slice(16) }, "nonce"],
+      [{ nonce: `${told.nonce.slice(0, 14)}40${told.nonce.slice(16)}` }, "nonce"],
       [{ chainId: "eip155:1" }, "unsupported_chain"],
       [{ chainId: "base" }, "unsupported_chain"],
       [{ chainId: "eip155:84532" }, "unsupported_chain"],

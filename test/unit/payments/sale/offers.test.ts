@@ -201,8 +201,8 @@ describe("the header of version 2", () => {
 });
 
 describe("a quote of version 2 that asks who a client is", () => {
-  const signIns = new SignIns({ key: Buffer.alloc(32), publicUrl: "https://shop.example" });
-  const signIn = (resource: string) => signIns.challenge(0, resource);
+  const issuer = new SignIns({ key: Buffer.alloc(32), publicUrl: "https://shop.example" });
+  const signIn = { issuer, now: () => 0 };
   const input = { type: "http", method: "GET", discoverable: true };
   const quoted = (offered: readonly Offer[], url = "https://shop.example/weather") => {
     const [asking, silent] = [{ signIn }, {}].map((terms) => {
@@ -223,7 +223,29 @@ describe("a quote of version 2 that asks who a client is", () => {
       expect(challenge.supportedChains).toEqual(supportedChains([evm.network, solana.network]));
     }
     const offers = new Offers([evm], told(), { signIn });
-    expect(offers.quoteLines(PAY, URL)).not.toEqual(offers.quoteLines(PAY, URL));
+    // Of each length there is, since three bytes are encoded together.
+    for (const url of ["", "a", "aa", "aaa"].map((end) => `https://shop.example/${end}`)) {
+      const asked = Array.from({ length: 10 }, () => {
+        const [, value = ""] = offers.quoteLines(PAY, url);
+        const quote = JSON.parse(atob(value));
+        const { nonce, ...info } = quote.extensions[SIGN_IN].info;
+        return { nonce, rest: JSON.stringify({ ...quote, info, extensions: undefined }) };
+      });
+      expect(new Set(asked.map(({ nonce }) => nonce)).size).toBe(asked.length);
+      expect(new Set(asked.map(({ rest }) => rest)).size).toBe(1);
+      for (const { nonce } of asked) expect(nonce).toMatch(/^[\da-f]{32}$/);
+    }
+  });
+
+  test("has the time of the challenge that it was asked for last", () => {
+    let ms = 0;
+    const offers = new Offers([evm], told(), { signIn: { issuer, now: () => ms } });
+    for (const second of [0, 0, 1, 1, 2]) {
+      ms = second * 1_000;
+      const [, value = ""] = offers.quoteLines(PAY, URL);
+      const { issuedAt } = JSON.parse(atob(value)).extensions[SIGN_IN].info;
+      expect(Date.parse(issuedAt)).toBe(ms);
+    }
   });
 
   test("leaves that out first where it is too long", () => {
