@@ -27,6 +27,8 @@ export interface AuditOptions {
   readonly loot: readonly string[];
   /** Authorization nonces of the payments that the ledger lists as paid and not delivered. */
   readonly listedUndelivered: ReadonlySet<string>;
+  /** By authorization nonce, what was paid back or is to be. */
+  readonly refunds: ReadonlyMap<string, object>;
   /** What the ledger knows of the payment with that authorization nonce, a line each. */
   readonly historyOf: (nonce: string) => Promise<readonly string[]>;
 }
@@ -82,13 +84,14 @@ interface Counts {
 /** What is wrong with a purchase, or undefined; what is right is counted. */
 async function judge(
   purchase: Purchase,
-  { chain, listedUndelivered }: AuditOptions,
+  { chain, listedUndelivered, refunds }: AuditOptions,
   counts: Counts,
 ): Promise<string | undefined> {
   const { delivered, refusal, answers } = purchase;
-  const charged = await chargedPayments(chain, purchase.payments);
+  const all = await chargedPayments(chain, purchase.payments);
+  const charged = all.filter(({ nonce }) => !refunds.has(nonce.toLowerCase()));
   counts.payments += purchase.payments.length;
-  counts.charged += charged.length;
+  counts.charged += all.length;
   if (delivered) counts.delivered += 1;
   const [paid] = charged;
   const robbed = charged.filter(({ nonce }) => purchase.refused.has(nonce));
@@ -99,7 +102,8 @@ async function judge(
   }
   if (robbed.length > 0) return `told to pay for what was paid: ${refusal}`;
   if (paid === undefined) {
-    if (delivered) return "delivered unpaid";
+    if (delivered) return all.length === 0 ? "delivered unpaid" : "delivered, and paid back";
+    if (all.length > 0) return undefined;
     counts["refused, nothing charged"] += 1;
     return undefined;
   }

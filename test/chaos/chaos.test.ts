@@ -24,6 +24,10 @@ describe("whatever dies, PostgreSQL too", () => {
       expect(violations).toEqual([]);
       expect(counts).toMatchObject({ purchases: options.purchases, "kill -9": options.kills });
       expect(counts["restarts of PostgreSQL"]).toBe(options.storeRestarts);
+      expect(counts["paid back"]).toBeGreaterThan(0);
+      expect(counts["payments that the chain has as the books do"]).toBe(
+        Number(counts["charged"]) + Number(counts["paid back"]),
+      );
       expect(counts["delivered in version 1"]).toBeGreaterThan(options.purchases / 4);
       expect(counts["delivered in version 2"]).toBeGreaterThan(options.purchases / 4);
     },

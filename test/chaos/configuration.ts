@@ -16,7 +16,7 @@ export function offerOf({ network }: Chain, payTo: string): PaymentRequirements 
   return requirementsFor(network.name, { payTo, maxTimeoutSeconds: MAX_TIMEOUT_SECONDS });
 }
 
-/** The keys of the signers are in the variables SIGNER_0, SIGNER_1 and so on. */
+/** The keys of the signers are in the variables SIGNER_0, SIGNER_1 and so on, that for refunds in REFUNDER. */
 export function configuration(
   { network }: Chain,
   signers: readonly unknown[],
@@ -32,6 +32,7 @@ facilitator:
   embedded:
     networks:
       ${network.name}: { rpc: ["${rpc}"], signers: [${keys}] }
+refunds: { signer: { evm: env:REFUNDER }, maxPerDay: $1000, automatic: true }
 unmatched: deny
 workers: ${workers}
 shutdown: 10s

@@ -16,6 +16,8 @@ const ANSWER_MS = 40_000;
 const MAX_PAYMENTS = 4;
 /** How soon an impatient customer leaves, milliseconds, at most. */
 const IMPATIENCE_MS = 1_500;
+/** Answers of 500 and above after which a customer gives up what is sold out. */
+const HOPELESS = 8;
 /** Pause before the next try, milliseconds, at most. */
 export const RETRY_MS = 1_000;
 
@@ -29,6 +31,8 @@ export interface Purchase {
   readonly item: string;
   /** Whether its client signs anew at each try, or only after a 402 for the payment before. */
   readonly isStock: boolean;
+  /** The shop has it no more: its customer gives up, and wants his money back. */
+  readonly isSoldOut: boolean;
   /** What its client speaks. */
   readonly version: X402Version;
   /** Oldest first. */
@@ -53,7 +57,9 @@ export interface Market {
   readonly habits: { aborts: number; duplicates: number };
 }
 
-export function newPurchase(told: Pick<Purchase, "item" | "isStock" | "version">): Purchase {
+export function newPurchase(
+  told: Pick<Purchase, "item" | "isStock" | "isSoldOut" | "version">,
+): Purchase {
   const nothing = { payments: [], delivered: false, refusal: undefined };
   return { ...told, ...nothing, refused: new Set(), answers: {}, diary: [] };
 }
@@ -65,12 +71,20 @@ export async function buy(
   market: Market,
   signal: AbortSignal,
 ): Promise<void> {
-  while (!purchase.delivered && !signal.aborted) {
+  while (!purchase.delivered && !signal.aborted && !hasGivenUp(purchase)) {
     const payment = await currentPayment(purchase, payer, market, signal);
     if (payment === undefined) return;
     await present(purchase, payment, market, signal);
     if (!purchase.delivered) await pause(market.chance.between(50, RETRY_MS));
   }
+}
+
+/** After the first refusal too: who is paid back would buy it again. */
+function hasGivenUp({ isSoldOut, answers, refusal, payments }: Purchase): boolean {
+  if (!isSoldOut) return false;
+  const failed = Object.entries(answers).filter(([status]) => Number(status) >= 500);
+  const failures = failed.reduce((sum, [, times]) => sum + times, 0);
+  return failures >= HOPELESS || (payments.length > 0 && refusal !== undefined);
 }
 
 async function currentPayment(

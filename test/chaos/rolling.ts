@@ -39,7 +39,7 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
   const chance = new Random(1);
   const chain = stage.use(await startChain({ blockTime: 1 }));
   const postgres = stage.use(await startPostgres());
-  const shop = stage.use(await startShop(0, chance));
+  const shop = stage.use(await startShop(0, chance, false));
   const payee = freshAccount().address;
   const signers = Array.from({ length: REPLICAS }, freshAccount);
   for (const { address } of signers) await chain.fund(address, 0n, 10n ** 20n);

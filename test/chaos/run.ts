@@ -6,20 +6,24 @@ import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { VERSIONS } from "../support/buyer.ts";
-import { startChain } from "../support/chain.ts";
+import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { audit, type Audit } from "./audit.ts";
+import { auditBooks, type AskedRefund } from "./books-audit.ts";
 import { configuration, offerOf } from "./configuration.ts";
 import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
 import { startFaultyRpc, type FaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
 import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
-import { startShop, type Shop } from "./shop.ts";
+import { isSoldOut, startShop, type Shop } from "./shop.ts";
 import { buyAnew } from "./stock-customer.ts";
 import { Thief, THIEF_ADDRESS } from "./thief.ts";
 
 const PRICE_ATOMIC = 10_000n;
+/** What each signer has for gas, and the key for refunds to pay back with; a thousand dollars. */
+const GAS_MONEY = 10n ** 20n;
+const FLOAT = 10n ** 9n;
 const PAYERS = 50;
 const CUSTOMERS_AT_ONCE = 64;
 const SIGNERS = 2;
@@ -44,6 +48,7 @@ const WORKERS_SHARE = 0.5;
 const MAX_AHEAD = 0.05;
 /** Longest time that everything unresolved may take once nothing fails any more, milliseconds. */
 const CALM_MS = 180_000;
+const UNDER_WAY = /^coinslot_(?:payments_unresolved|refunds_open)(?:\{[^}]*\})? (\d+)$/gm;
 /** Longest whole run, milliseconds. */
 const RUN_MS = 1_800_000;
 
@@ -75,14 +80,20 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const { thief: isWatched } = options;
   const chain = stage.use(await startChain({ blockTime: BLOCK_SECONDS[`${isWatched}`] }));
   const rpc = stage.use(await startFaultyRpc(chain.rpcUrl, RPC_FAULTS, chance));
-  const shop = stage.use(await startShop(UPSTREAM_FAILURES, chance));
+  const shop = stage.use(await startShop(UPSTREAM_FAILURES, chance, !isWatched));
   const postgres = options.store === "postgres" ? stage.use(await startPostgres()) : undefined;
   const payee = freshAccount().address;
   const signers = Array.from({ length: SIGNERS }, freshAccount);
-  for (const { address } of signers) await chain.fund(address, 0n, 10n ** 20n);
+  for (const { address } of signers) await chain.fund(address, 0n, GAS_MONEY);
+  const refunder = freshAccount();
+  await chain.fund(refunder.address, FLOAT);
   const payers = Array.from({ length: PAYERS }, freshAccount);
   await Promise.all(payers.map(({ address }) => chain.fund(address, 10n ** 12n)));
 
+  const env = {
+    ...Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
+    REFUNDER: refunder.privateKey,
+  };
   const replicas = stage.use(
     await Replicas.start({
       count: options.replicas,
@@ -92,7 +103,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         { upstream: shop.url, rpc: rpc.url, payee },
         options.workers,
       ),
-      env: Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
+      env,
       ...(postgres === undefined ? {} : { store: postgres.url }),
     }),
   );
@@ -101,6 +112,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     newPurchase({
       item: `${n}`,
       isStock: isWatched && n % STOCK_EACH === 0,
+      isSoldOut: !isWatched && isSoldOut(`${n}`),
       // Of either kind of customer as many speak the one version as the other.
       version: VERSIONS[Math.floor(n / STOCK_EACH) % VERSIONS.length] ?? VERSIONS[0],
     }),
@@ -130,7 +142,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   options.say(`calm: ${open.length} purchases go on`);
   await Promise.all(open.map((each) => shopFor(each, payerOf(payers, each), market, calm)));
   await thief.stop();
-  await settled(replicas, calm);
+  await settled(chain, replicas, calm);
   const codes = await replicas.stop();
   const store = postgres?.url ?? replicas.sites[0]?.store ?? "";
   const ledger = await openLedger(store);
@@ -147,13 +159,26 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     loot: thief.loot,
     ...books,
   });
+  const booked = await auditBooks({
+    chain,
+    file: replicas.sites[0]?.file ?? "",
+    env,
+    payee,
+    refunder: refunder.address,
+    signers: signers.map(({ address }) => ({ address, native: GAS_MONEY })),
+    payers,
+    priceAtomic: PRICE_ATOMIC,
+    refunds: [...books.refunds.values()],
+  });
   const bad = codes.filter((code) => code !== 0);
   const violations = [
     ...audited.violations,
+    ...booked.violations,
     ...bad.map((code) => `a gateway ended with ${code} after SIGTERM`),
   ];
   const counts = {
     ...audited.counts,
+    ...booked.counts,
     ...deliveredIn(purchases),
     ...answersOf(purchases),
     ...thiefCounts(thief),
@@ -307,14 +332,14 @@ function payerOf(payers: readonly FreshAccount[], { item }: Purchase): FreshAcco
   return payer;
 }
 
-/** Until no gateway knows of an unresolved settlement. */
-async function settled(replicas: Replicas, signal: AbortSignal): Promise<void> {
+/** Until no gateway knows of an unresolved settlement or of a refund that is under way. */
+async function settled(chain: Chain, replicas: Replicas, signal: AbortSignal): Promise<void> {
   const urls = replicas.sites.map(({ adminUrl }) => `${adminUrl}/metrics`);
   while (!signal.aborted) {
+    // What is paid back has to be final.
+    await chain.mine();
     const pages = await Promise.all(urls.map(async (url) => (await fetch(url)).text()));
-    const open = pages.flatMap((page) => [
-      ...page.matchAll(/^coinslot_payments_unresolved(?:\{[^}]*\})? (\d+)$/gm),
-    ]);
+    const open = pages.flatMap((page) => [...page.matchAll(UNDER_WAY)]);
     if (open.length > 0 && open.every(([, count]) => count === "0")) return;
     await pause(500);
   }
@@ -327,6 +352,7 @@ async function readBooks(
 ): Promise<{
   accounts: { address: FreshAccount["address"]; stored: number | undefined }[];
   listedUndelivered: ReadonlySet<string>;
+  refunds: ReadonlyMap<string, AskedRefund>;
   historyOf: (nonce: string) => Promise<readonly string[]>;
 }> {
   const accounts = [];
@@ -335,6 +361,14 @@ async function readBooks(
   }
   const listed = await ledger.books.list({ undelivered: true, limit: 10_000 });
   const listedUndelivered = new Set(listed.map(({ key }) => key.split("/").at(-1) ?? ""));
+  const all = await ledger.books.list({ limit: 1_000_000 });
+  const refunds = new Map(
+    all.flatMap(({ key, payer, refund }) =>
+      refund === null
+        ? []
+        : [[key.split("/").at(-1) ?? "", { payer, state: refund.state }] as const],
+    ),
+  );
   const historyOf = async (nonce: string): Promise<readonly string[]> => {
     const detail = await ledger.books.show(nonce);
     const lines = detail?.events.map(({ atMs, state, note, by }) => {
@@ -342,7 +376,7 @@ async function readBooks(
     });
     return [`payment ${nonce}`, ...(lines ?? ["the ledger has none"])];
   };
-  return { accounts, listedUndelivered, historyOf };
+  return { accounts, listedUndelivered, refunds, historyOf };
 }
 
 function openLedger(store: string): Promise<Ledger> {

@@ -10,6 +10,9 @@ import type { Random } from "../simulation/random.ts";
 /** How long an answer takes at most, milliseconds. */
 const SLOW_MS = 120;
 
+/** Each such item is sold out: it fails for ever, and its buyer is to be paid back. */
+const SOLD_OUT_EACH = 10;
+
 export interface Execution {
   readonly item: string;
   /** The transaction that the gateway says has paid for it. */
@@ -27,13 +30,24 @@ export interface Shop extends AsyncDisposable {
   calm(): void;
 }
 
+export function isSoldOut(item: string): boolean {
+  return Number(item) % SOLD_OUT_EACH === SOLD_OUT_EACH - 1;
+}
+
 /** What a buyer of that item receives. */
 export function goodsOf(item: string): string {
   return `goods ${item} ${"x".repeat(200)}`;
 }
 
-/** @param failing share of the requests that fail: half with 500, half with a broken connection */
-export async function startShop(failing: number, chance: Random): Promise<Shop> {
+/**
+ * @param failing share of the requests that fail: half with 500, half with a broken connection
+ * @param hasSoldOut fails for each item that {@link isSoldOut}, also once calm
+ */
+export async function startShop(
+  failing: number,
+  chance: Random,
+  hasSoldOut: boolean,
+): Promise<Shop> {
   const executions: Execution[] = [];
   let failures = 0;
   let active = true;
@@ -50,7 +64,7 @@ export async function startShop(failing: number, chance: Random): Promise<Shop> 
     if (fails) failures += 1;
     const rude = chance.chance(0.5);
     void pause(chance.between(0, SLOW_MS)).then(() => {
-      if (!fails) return response.end(goodsOf(item));
+      if (!fails && !(hasSoldOut && isSoldOut(item))) return response.end(goodsOf(item));
       if (rude) return request.socket.destroy();
       response.statusCode = 500;
       return response.end("out of order");
