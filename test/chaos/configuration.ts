@@ -1,6 +1,7 @@
 /** The gateways' configuration, without listeners and store. */
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
+import type { FreshAccount } from "../support/payer.ts";
 import { requirementsFor } from "../support/payer.ts";
 
 export interface Places {
@@ -16,7 +17,16 @@ export function offerOf({ network }: Chain, payTo: string): PaymentRequirements 
   return requirementsFor(network.name, { payTo, maxTimeoutSeconds: MAX_TIMEOUT_SECONDS });
 }
 
-/** The keys of the signers are in the variables SIGNER_0, SIGNER_1 and so on, that for refunds in REFUNDER. */
+/** The variables that {@link configuration} names. */
+export function keysOf(
+  signers: readonly FreshAccount[],
+  refunder: FreshAccount,
+): Readonly<Record<string, string>> {
+  const keys = signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey]);
+  return { ...Object.fromEntries(keys), REFUNDER: refunder.privateKey };
+}
+
+/** The keys are in variables, see {@link keysOf}. */
 export function configuration(
   { network }: Chain,
   signers: readonly unknown[],

@@ -10,7 +10,7 @@ import { inHeader, VERSIONS } from "../support/buyer.ts";
 import { startChain } from "../support/chain.ts";
 import { freshAccount, signPayment } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
-import { configuration, offerOf } from "./configuration.ts";
+import { configuration, keysOf, offerOf } from "./configuration.ts";
 import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
 import { goodsOf, startShop } from "./shop.ts";
@@ -51,7 +51,7 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
     await Replicas.start({
       count: REPLICAS,
       yaml: configuration(chain, signers, places).replace(/^shutdown: .*\n/m, "") + free,
-      env: Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
+      env: keysOf(signers, freshAccount()),
       store: postgres.url,
     }),
   );

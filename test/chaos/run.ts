@@ -11,7 +11,7 @@ import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { audit, type Audit } from "./audit.ts";
 import { auditBooks, type AskedRefund } from "./books-audit.ts";
-import { configuration, offerOf } from "./configuration.ts";
+import { configuration, keysOf, offerOf } from "./configuration.ts";
 import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
 import { startFaultyRpc, type FaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
 import { Random } from "../simulation/random.ts";
@@ -90,10 +90,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const payers = Array.from({ length: PAYERS }, freshAccount);
   await Promise.all(payers.map(({ address }) => chain.fund(address, 10n ** 12n)));
 
-  const env = {
-    ...Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
-    REFUNDER: refunder.privateKey,
-  };
+  const env = keysOf(signers, refunder);
   const replicas = stage.use(
     await Replicas.start({
       count: options.replicas,
