@@ -1,4 +1,4 @@
-/** About certificates of an authority: who gets which, who is led where, and what an authority may say (H21). */
+/** About certificates: who gets which, who is led where, and what an authority may say (H21). */
 import type { Mutant } from "./mutant.ts";
 
 const HELD = "src/gateway/listener/held-certificates.ts";
@@ -8,9 +8,14 @@ const AUTHORITY = "src/certificates/authority.ts";
 const ORDER = "src/certificates/order.ts";
 const SCHEDULE = "src/certificates/schedule.ts";
 
+const FILES = "src/gateway/listener/file-certificates.ts";
+const NAMES = "src/http/certificate-names.ts";
+
 const OF_LISTENERS = "test/unit/gateway/listener/held-certificates.test.ts";
 const OF_AUTHORITIES = "test/unit/certificates/authority.test.ts";
 const OF_ORDERS = "test/unit/certificates/order.test.ts";
+const OF_FILES = "test/integration/gateway/listener/certificate.test.ts";
+const OF_NAMES = "test/unit/http/certificate-names.test.ts";
 const OF_PAUSES = "test/unit/certificates/schedule.test.ts";
 
 export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
@@ -139,5 +144,37 @@ export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
     find: `Math.min(askedMs, LONGEST_ASKED_MS)`,
     put: `askedMs`,
     unit: OF_PAUSES,
+  },
+  {
+    name: "gives the first certificate whatever name is asked for",
+    cites: "H21",
+    file: FILES,
+    find: `return this.#byName.of(name)?.context;`,
+    put: `return undefined;`,
+    unit: OF_FILES,
+  },
+  {
+    name: "goes by the names of a certificate that was replaced",
+    cites: "H21",
+    file: FILES,
+    find: `const names = certificateNames(pair.cert);`,
+    put: `const names = this.#used[index]?.names ?? certificateNames(pair.cert);`,
+    unit: OF_FILES,
+  },
+  {
+    name: "lets a wildcard stand for any number of labels",
+    cites: "H21",
+    file: NAMES,
+    find: `return exact ?? (dot < 1 ? undefined : this.#names.get(\`*\${asked.slice(dot)}\`));`,
+    put: `return exact ?? [...this.#names].find(([each]) => each.startsWith("*") && asked.endsWith(each.slice(1)))?.[1];`,
+    unit: OF_NAMES,
+  },
+  {
+    name: "serves the last of two certificates for one name",
+    cites: "H21",
+    file: NAMES,
+    find: `if (!this.#names.has(name)) this.#names.set(name, value);`,
+    put: `this.#names.set(name, value);`,
+    unit: OF_NAMES,
   },
 ];
