@@ -3,12 +3,13 @@
  * reads there again and again what every listener has to know, and asks the authority for what is missing or old: one
  * process at a time, for the names of the configuration and for no other.
  */
-import { generateKeyPairSync, randomUUID, X509Certificate } from "node:crypto";
+import { randomUUID, X509Certificate } from "node:crypto";
 import type { KeptCertificates } from "../ledger/certificates.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { messageOf } from "../x402/result.ts";
-import { AuthorityFault, openAuthority, quoted, type Authority } from "./authority.ts";
+import { openAccount } from "./account.ts";
+import { AuthorityFault, quoted, type Authority } from "./authority.ts";
 import { forget, keep, KeptTexts, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
 import { isPaused, pauseMs, renewalMs } from "./schedule.ts";
@@ -19,6 +20,9 @@ const LEASE_MS = 15_000;
 const RENEW_LEASE_MS = LEASE_MS / 3;
 /** Pause before the right is asked for again that another process has, milliseconds. */
 const ELSEWHERE_MS = 5_000;
+
+/** Clocks that differ by more are not of one time, milliseconds. */
+const CLOCK_SLACK_MS = 86_400_000;
 
 /** It would be asked for again at once, and again. */
 const OLD = "the certificate that it gave is old already; see to the clock of this machine";
@@ -206,15 +210,21 @@ export class Certificates {
     const onStep = (step: string): void => logger.info({ ...facts, step }, "certificate");
     let authority: Authority | undefined;
     try {
-      authority = await this.#open(kept, settings, signal);
-      const { email } = settings;
-      await authority.client.createAccount({
-        termsOfServiceAgreed: true,
-        contact: email === null ? [] : [`mailto:${email}`],
-      });
+      authority = await openAccount(settings, { kept, store, time, logger, signal });
+      const there = kept.get("certificate", domain);
+      const aheadMs = time.now() - (authority.dateMs() ?? time.now());
+      if (Math.abs(aheadMs) > CLOCK_SLACK_MS) {
+        const isDue =
+          there?.directory !== directory || renewalMs(there.cert) <= time.now() - aheadMs;
+        if (!isDue) throw clockFault(aheadMs);
+        logger.warn(
+          { ...facts, aheadMs },
+          "the clock of this machine is not that of the authority",
+        );
+      }
       const left = kept.get("order", domain);
       // One that was had already, by a process that ended before it could forget the order.
-      const open = left?.key === kept.get("certificate", domain)?.key ? undefined : left;
+      const open = left?.key === there?.key ? undefined : left;
       const ground = { authority, store, time, signal, onStep };
       const got = await orderCertificate({ directory, domain, challenge, open }, ground);
       await keep(store, ["certificate", domain], { ...got, directory });
@@ -246,26 +256,19 @@ export class Certificates {
       const ends = endOf(kept, domain);
       const said = { ...facts, challenge, reason, failures: failures + 1, again };
       const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
-      logger.error({ ...said, inUse }, `no certificate: ${adviceOf(attempt.isOutage, challenge)}`);
+      const advice = fault?.advice ?? adviceOf(attempt.isOutage, challenge);
+      logger.error({ ...said, inUse }, `no certificate: ${advice}`);
     } finally {
       await authority?.close();
     }
   }
+}
 
-  async #open(
-    kept: KeptTexts,
-    { directory, ca }: CertificateSettings,
-    signal: AbortSignal,
-  ): Promise<Authority> {
-    const { store } = this.#options;
-    const options = { directory, ca, signal };
-    const known = kept.get("account", directory)?.key;
-    if (known !== undefined) return openAuthority({ ...options, accountKey: known });
-    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    const accountKey = String(privateKey.export({ type: "pkcs8", format: "pem" }));
-    await keep(store, ["account", directory], { key: accountKey });
-    return openAuthority({ ...options, accountKey });
-  }
+/** By the clock of who gives them nothing is due: each that is asked for would be old at once, and is counted. */
+function clockFault(aheadMs: number): AuthorityFault {
+  const days = Math.round(aheadMs / CLOCK_SLACK_MS);
+  const said = `the clock of this machine is ${days} days ahead of the authority's, by which nothing is due`;
+  return new AuthorityFault(said, { advice: "none was asked for; set the clock of this machine" });
 }
 
 /** 0: there is none. */

@@ -5,6 +5,8 @@ const HELD = "src/gateway/listener/held-certificates.ts";
 const HELLO = "src/gateway/listener/hello.ts";
 const REDIRECT = "src/gateway/listener/redirect.ts";
 const AUTHORITY = "src/certificates/authority.ts";
+const ACCOUNT = "src/certificates/account.ts";
+const CERTIFICATES = "src/certificates/certificates.ts";
 const ORDER = "src/certificates/order.ts";
 const SCHEDULE = "src/certificates/schedule.ts";
 
@@ -12,6 +14,8 @@ const FILES = "src/gateway/listener/file-certificates.ts";
 const NAMES = "src/http/certificate-names.ts";
 
 const OF_LISTENERS = "test/unit/gateway/listener/held-certificates.test.ts";
+const OF_ACCOUNTS = "test/unit/certificates/account.test.ts";
+const OF_CERTIFICATES = "test/unit/certificates/certificates.test.ts";
 const OF_AUTHORITIES = "test/unit/certificates/authority.test.ts";
 const OF_ORDERS = "test/unit/certificates/order.test.ts";
 const OF_FILES = "test/integration/gateway/listener/certificate.test.ts";
@@ -85,8 +89,8 @@ export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
     name: "reads all that an authority says",
     cites: "H21",
     file: AUTHORITY,
-    find: `if (text.length > MAX_ANSWER_BYTES) throw new AuthorityFault("its answer is too long", true);`,
-    put: ``,
+    find: `if (text.length > MAX_ANSWER_BYTES) {`,
+    put: `if (text.length < 0) {`,
     unit: OF_AUTHORITIES,
   },
   {
@@ -176,5 +180,61 @@ export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
     find: `if (!this.#names.has(name)) this.#names.set(name, value);`,
     put: `this.#names.set(name, value);`,
     unit: OF_NAMES,
+  },
+  {
+    name: "orders by a clock that is ahead",
+    cites: "H21",
+    file: CERTIFICATES,
+    find: `if (!isDue) throw clockFault(aheadMs);`,
+    put: ``,
+    unit: OF_CERTIFICATES,
+  },
+  {
+    name: "orders nothing by a clock that is ahead, the first certificate neither",
+    cites: "H21",
+    file: CERTIFICATES,
+    find: `if (!isDue) throw clockFault(aheadMs);`,
+    put: `throw clockFault(aheadMs);`,
+    unit: OF_CERTIFICATES,
+  },
+  {
+    name: "goes on with an account that counts no more",
+    cites: "H21",
+    file: ACCOUNT,
+    find: `if (!(cause instanceof AuthorityFault) || cause.type !== REFUSED) throw cause;`,
+    put: `throw cause;`,
+    unit: OF_ACCOUNTS,
+  },
+  {
+    name: "makes an account for whatever refusal",
+    cites: "H21",
+    file: ACCOUNT,
+    find: `if (!(cause instanceof AuthorityFault) || cause.type !== REFUSED) throw cause;`,
+    put: `if (!(cause instanceof AuthorityFault)) throw cause;`,
+    unit: OF_ACCOUNTS,
+  },
+  {
+    name: "makes one account after the other",
+    cites: "H21",
+    file: ACCOUNT,
+    find: `if (Math.abs(time.now() - (known.askedMs ?? 0)) < ASK_EVERY_MS) {`,
+    put: `if (ASK_EVERY_MS < 0) {`,
+    unit: OF_ACCOUNTS,
+  },
+  {
+    name: "asks for an account before that is kept",
+    cites: "H21",
+    file: ACCOUNT,
+    find: `    await note(known.key);\n`,
+    put: ``,
+    unit: OF_ACCOUNTS,
+  },
+  {
+    name: "lets go of the account before for one that does not count",
+    cites: "H21",
+    file: ACCOUNT,
+    find: `await note(known.key);`,
+    put: `await note(key);`,
+    unit: OF_ACCOUNTS,
   },
 ];

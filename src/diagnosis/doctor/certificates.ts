@@ -2,6 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { KeptTexts } from "../../certificates/kept.ts";
+import { isPaused } from "../../certificates/schedule.ts";
 import type { CertificateFile, Config } from "../../config/config.ts";
 import { keyPairFault } from "../../config/facilitator/key-pair.ts";
 import type { KeptText } from "../../ledger/certificates.ts";
@@ -99,7 +100,10 @@ async function readCertificates(store: Config["store"]): Promise<readonly KeptTe
 function keptFinding(domain: string, kept: KeptTexts): DoctorFinding {
   const subject = `acme ${domain}`;
   const there = kept.get("certificate", domain);
-  const failure = kept.get("failure", domain);
+  const last = kept.get("failure", domain);
+  // What a clock that was ahead has left behind is over.
+  const isOver = (last?.againMs ?? 0) > Date.now() && !isPaused(last?.againMs ?? 0, Date.now());
+  const failure = isOver ? undefined : last;
   if (there === undefined && failure === undefined) {
     return warn(subject, "there is no certificate yet", "start the gateway: it asks for one");
   }
