@@ -198,29 +198,39 @@ export class Certificates {
 
   /** One name, as it stands in the ledger now: whoever had the right before may have got it. */
   async #get(domain: string, signal: AbortSignal): Promise<void> {
-    const { settings: current, store, time, logger, meter, random = Math.random } = this.#options;
-    const settings = current();
+    const settings = this.#options.settings();
     const { directory, challenges } = settings;
-    const kept = await readKept(store);
+    const kept = await readKept(this.#options.store);
     if (!this.#dueOf(kept, settings).includes(domain)) return;
-    const facts = { domain, directory };
     const before = kept.get("failure", domain);
     const failures = before?.directory === directory ? before.failures : 0;
     const challenge = challenges[failures % challenges.length] ?? "http-01";
-    const onStep = (step: string): void => logger.info({ ...facts, step }, "certificate");
-    let authority: Authority | undefined;
+    const asking = { domain, directory, challenge, failures, kept };
     try {
-      authority = await openAccount(settings, { kept, store, time, logger, signal });
+      await this.#ask(asking, settings, signal);
+    } catch (cause) {
+      if (!signal.aborted) await this.#failed(asking, cause);
+    }
+  }
+
+  async #ask(
+    { domain, directory, challenge, kept }: Asking,
+    settings: CertificateSettings,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, time, logger } = this.#options;
+    const facts = { domain, directory };
+    const onStep = (step: string): void => logger.info({ ...facts, step }, "certificate");
+    const authority = await openAccount(settings, { kept, store, time, logger, signal });
+    try {
       const there = kept.get("certificate", domain);
-      const aheadMs = time.now() - (authority.dateMs() ?? time.now());
+      const aheadMs = aheadOf(authority, time);
       if (Math.abs(aheadMs) > CLOCK_SLACK_MS) {
-        const isDue =
-          there?.directory !== directory || renewalMs(there.cert) <= time.now() - aheadMs;
+        const theirMs = time.now() - aheadMs;
+        const isDue = there?.directory !== directory || theirMs >= renewalMs(there.cert);
         if (!isDue) throw clockFault(aheadMs);
-        logger.warn(
-          { ...facts, aheadMs },
-          "the clock of this machine is not that of the authority",
-        );
+        const said = "the clock of this machine is not that of the authority";
+        logger.warn({ ...facts, aheadMs }, said);
       }
       const left = kept.get("order", domain);
       // One that was had already, by a process that ended before it could forget the order.
@@ -233,35 +243,53 @@ export class Certificates {
       const until = new X509Certificate(got.cert).validToDate.toISOString();
       logger.info({ ...facts, until }, "there is a new certificate");
       if (time.now() >= renewalMs(got.cert)) throw new AuthorityFault(OLD);
-    } catch (cause) {
-      if (signal.aborted) return;
-      const fault = cause instanceof AuthorityFault ? cause : undefined;
-      const attempt = {
-        failures: failures + 1,
-        isOutage: fault?.isOutage ?? false,
-        askedMs: fault?.askedMs,
-      };
-      const againMs = time.now() + pauseMs(attempt, random());
-      // What the library throws may be the whole answer.
-      const reason = quoted(messageOf(cause));
-      meter.refused(domain);
-      const failure = { directory, againMs, reason, failures: failures + 1 };
-      try {
-        await keep(store, ["failure", domain], failure);
-      } catch (unkept) {
-        this.#unkept.set(`${directory} ${domain}`, againMs);
-        throw unkept;
-      }
-      const again = new Date(againMs).toISOString();
-      const ends = endOf(kept, domain);
-      const said = { ...facts, challenge, reason, failures: failures + 1, again };
-      const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
-      const advice = fault?.advice ?? adviceOf(attempt.isOutage, challenge);
-      logger.error({ ...said, inUse }, `no certificate: ${advice}`);
     } finally {
-      await authority?.close();
+      await authority.close();
     }
   }
+
+  async #failed(
+    { domain, directory, challenge, failures: before, kept }: Asking,
+    cause: unknown,
+  ): Promise<void> {
+    const { store, time, logger, meter, random = Math.random } = this.#options;
+    const fault = cause instanceof AuthorityFault ? cause : undefined;
+    const failures = before + 1;
+    const { isOutage = false, askedMs } = fault ?? {};
+    const againMs = time.now() + pauseMs({ failures, isOutage, askedMs }, random());
+    // What the library throws may be the whole answer.
+    const reason = quoted(messageOf(cause));
+    meter.refused(domain);
+    try {
+      await keep(store, ["failure", domain], { directory, againMs, reason, failures });
+    } catch (unkept) {
+      this.#unkept.set(`${directory} ${domain}`, againMs);
+      throw unkept;
+    }
+    const again = new Date(againMs).toISOString();
+    const ends = endOf(kept, domain);
+    const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
+    const advice = fault?.advice ?? adviceOf(isOutage, challenge);
+    const said = { domain, directory, challenge, reason, failures, again, inUse };
+    logger.error(said, `no certificate: ${advice}`);
+  }
+}
+
+/** One attempt to get the certificate of a name. */
+interface Asking {
+  readonly domain: string;
+  readonly directory: string;
+  readonly challenge: ToldChallenge["kind"];
+  /** In a row, before this attempt. */
+  readonly failures: number;
+  /** As it stood before. */
+  readonly kept: KeptTexts;
+}
+
+/** By how much our clock is ahead of the authority's, milliseconds; 0 where it tells no time. */
+function aheadOf(authority: Authority, time: Time): number {
+  const nowMs = time.now();
+  return nowMs - (authority.dateMs() ?? nowMs);
 }
 
 /** By the clock of who gives them nothing is due: each that is asked for would be old at once, and is counted. */

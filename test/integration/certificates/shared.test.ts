@@ -99,11 +99,11 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
 /** Makes the account of a key, and ends it. */
 async function deactivate(authority: Pick<Pebble, "directory" | "ca">, accountKey: string) {
   const { signal } = new AbortController();
-  const { client, close } = await openAuthority({ ...authority, accountKey, signal });
-  await client.createAccount({ termsOfServiceAgreed: true });
-  const { status } = await client.updateAccount({ status: "deactivated" });
+  const opened = await openAuthority({ ...authority, accountKey, signal });
+  await opened.client.createAccount({ termsOfServiceAgreed: true });
+  const { status } = await opened.client.updateAccount({ status: "deactivated" });
   expect(status).toBe("deactivated");
-  await close();
+  await opened.close();
 }
 
 /** The ledger of a stage, as a replica of it has it. */

@@ -50,10 +50,12 @@ export async function scriptedAuthority({
     } else if (url === "/order") say(order);
     else if (url === "/account/1") say(known);
     else if (url === "/account") {
-      void shownKey(request).then((key) => {
+      const told = async (): Promise<void> => {
+        const key = await shownKey(request);
         if (!keys.includes(key)) keys.push(key);
         say(account(keys.indexOf(key)));
-      });
+      };
+      void told();
     } else response.end("{}");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -187,18 +187,17 @@ describe("of several certificates", () => {
     const place = { host: "127.0.0.1", port, servername, ca: [FIRST.cert, WILD.cert] };
     const h1 = new Promise<unknown>((resolve) => {
       const options = { ...place, path: "/free", headers: { host: "shop.example" }, agent: false };
-      const asked = request(options, (answer) => void resolve(answer.resume().statusCode));
+      const asked = request(options, (answer) => resolve(answer.resume().statusCode));
       asked.once("error", ({ message }) => resolve(message));
       asked.end();
     });
     const h2 = new Promise<unknown>((resolve) => {
       const session = connectH2(`https://127.0.0.1:${port}`, place);
       session.once("error", ({ message }) => resolve(message));
-      session.once("connect", () => {
-        void answerOf(begin(session)).then(({ status }) => {
-          session.destroy();
-          resolve(status);
-        });
+      session.once("connect", async () => {
+        const { status } = await answerOf(begin(session));
+        session.destroy();
+        resolve(status);
       });
     });
     return Promise.all([h1, h2]);
