@@ -25,7 +25,9 @@ const ELSEWHERE_MS = 5_000;
 const CLOCK_SLACK_MS = 86_400_000;
 
 /** It would be asked for again at once, and again. */
-const OLD = "the certificate that it gave is old already; see to the clock of this machine";
+const OLD = "the certificate that it gave is old already by the clock of this machine";
+const SET_CLOCK =
+  "the one that it gave is used, and none is asked for at once; set the clock of this machine";
 
 export interface CertificateSettings {
   readonly directory: string;
@@ -242,7 +244,9 @@ export class Certificates {
       await forget(store, "failure", domain);
       const until = new X509Certificate(got.cert).validToDate.toISOString();
       logger.info({ ...facts, until }, "there is a new certificate");
-      if (time.now() >= renewalMs(got.cert)) throw new AuthorityFault(OLD);
+      if (time.now() >= renewalMs(got.cert)) {
+        throw new AuthorityFault(OLD, { advice: SET_CLOCK });
+      }
     } finally {
       await authority.close();
     }
