@@ -15,17 +15,31 @@ const MAX_ANSWER_BYTES = 256 * 1024;
 /** What an authority says is cut to so many characters. */
 const MAX_SAID = 400;
 
+/** What else is known of a fault. */
+interface FaultFacts {
+  /** Its kind, the last word of the type (RFC 8555 section 6.7); none: it says none. */
+  readonly type?: string;
+  /** It was not there, or could not work: nothing was counted against us. */
+  readonly isOutage?: boolean;
+  /** How long it asks to wait, milliseconds. */
+  readonly askedMs?: number | undefined;
+  /** What an operator does about it, as a sentence; none: as about any. */
+  readonly advice?: string;
+}
+
 /** What an authority answers in place of what was asked for (RFC 7807), or that it could not be asked. */
 export class AuthorityFault extends Error {
-  /** It was not there, or could not work: nothing was counted against us. */
+  readonly type: string;
   readonly isOutage: boolean;
-  /** How long it asks to wait, milliseconds. */
   readonly askedMs: number | undefined;
+  readonly advice: string | undefined;
 
-  constructor(said: string, isOutage = false, askedMs?: number) {
+  constructor(said: string, { type = "", isOutage = false, askedMs, advice }: FaultFacts = {}) {
     super(said);
+    this.type = type;
     this.isOutage = isOutage;
     this.askedMs = askedMs;
+    this.advice = advice;
   }
 }
 
@@ -47,6 +61,8 @@ export interface AuthorityOptions {
 export interface Authority {
   readonly client: Client;
   readonly crypto: CryptoInterface;
+  /** What its clock said in its last answer, milliseconds since the epoch; undefined: nothing. */
+  readonly dateMs: () => number | undefined;
   close(): Promise<void>;
 }
 
@@ -64,15 +80,18 @@ export async function openAuthority(options: AuthorityOptions): Promise<Authorit
   const { default: acme } = await import("acme-client");
   const connect = ca === null ? {} : { connect: { ca: await readFile(ca, "utf8") } };
   const agent = new Agent({ ...connect, connectTimeout: ANSWER_MS, pipelining: 0 });
+  let dateMs: number | undefined;
   acme.axios.defaults.adapter = async (config) => {
     const { url = "", method = "GET", data }: Asked = config;
     const answer = await ask(url, { agent, method: method.toUpperCase(), data, signal });
+    dateMs = timeOf(answer.headers["date"]) ?? dateMs;
     // The library reads no more than these of a response.
     return { ...answer, statusText: "", config };
   };
   return {
     client: new acme.Client({ directoryUrl: directory, accountKey }),
     crypto: acme.crypto,
+    dateMs: () => dateMs,
     close: () => agent.destroy(),
   };
 }
@@ -98,8 +117,9 @@ async function ask(url: string, asking: Asking): Promise<Answered> {
   const { type, detail } = readProblem(data);
   if (type.endsWith(":badNonce")) return answer;
   const isOutage = status >= 500;
-  const said = detail === "" ? `HTTP ${status}` : `${type.split(":").at(-1) ?? ""}: ${detail}`;
-  throw new AuthorityFault(quoted(said), isOutage, retryAfterMs(headers["retry-after"]));
+  const kind = type.split(":").at(-1) ?? "";
+  const said = detail === "" ? `HTTP ${status}` : `${kind}: ${detail}`;
+  throw new AuthorityFault(quoted(said), { type: kind, isOutage, askedMs: retryAfterMs(headers) });
 }
 
 async function exchange(url: string, asking: Asking): Promise<Answered> {
@@ -120,13 +140,16 @@ async function exchange(url: string, asking: Asking): Promise<Answered> {
     let text = "";
     for await (const chunk of body.setEncoding("utf8")) {
       text += String(chunk);
-      if (text.length > MAX_ANSWER_BYTES) throw new AuthorityFault("its answer is too long", true);
+      if (text.length > MAX_ANSWER_BYTES) {
+        throw new AuthorityFault("its answer is too long", { isOutage: true });
+      }
     }
     const fields = Object.entries(headers).map(([name, value]) => [name, String(value)]);
     return { status: statusCode, headers: Object.fromEntries(fields), data: text };
   } catch (cause) {
     if (cause instanceof AuthorityFault) throw cause;
-    throw new AuthorityFault(`it cannot be asked: ${quoted(messageOf(cause))}`, true);
+    const said = `it cannot be asked: ${quoted(messageOf(cause))}`;
+    throw new AuthorityFault(said, { isOutage: true });
   }
 }
 
@@ -147,11 +170,16 @@ function stringOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Seconds, or a date. */
-function retryAfterMs(written: string | undefined): number | undefined {
-  if (written === undefined) return undefined;
-  const ms = /^[0-9]{1,9}$/.test(written)
-    ? Number(written) * 1000
-    : Date.parse(written) - Date.now();
-  return Number.isFinite(ms) ? Math.max(ms, 0) : undefined;
+/** Seconds, or a date, which is of the authority's clock as its answer is. */
+function retryAfterMs(headers: Readonly<Record<string, string>>): number | undefined {
+  const { "retry-after": written = "", date } = headers;
+  if (/^[0-9]{1,9}$/.test(written)) return Number(written) * 1000;
+  const untilMs = timeOf(written);
+  return untilMs === undefined ? undefined : Math.max(untilMs - (timeOf(date) ?? Date.now()), 0);
+}
+
+/** Milliseconds since the epoch; undefined: no date. */
+function timeOf(written: string | undefined): number | undefined {
+  const ms = Date.parse(written ?? "");
+  return Number.isFinite(ms) ? ms : undefined;
 }

@@ -3,12 +3,13 @@
  * reads there again and again what every listener has to know, and asks the authority for what is missing or old: one
  * process at a time, for the names of the configuration and for no other.
  */
-import { generateKeyPairSync, randomUUID, X509Certificate } from "node:crypto";
+import { randomUUID, X509Certificate } from "node:crypto";
 import type { KeptCertificates } from "../ledger/certificates.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { messageOf } from "../x402/result.ts";
-import { AuthorityFault, openAuthority, quoted, type Authority } from "./authority.ts";
+import { openAccount } from "./account.ts";
+import { AuthorityFault, quoted, type Authority } from "./authority.ts";
 import { forget, keep, KeptTexts, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
 import { isPaused, pauseMs, renewalMs } from "./schedule.ts";
@@ -20,8 +21,13 @@ const RENEW_LEASE_MS = LEASE_MS / 3;
 /** Pause before the right is asked for again that another process has, milliseconds. */
 const ELSEWHERE_MS = 5_000;
 
+/** Clocks that differ by more are not of one time, milliseconds. */
+const CLOCK_SLACK_MS = 86_400_000;
+
 /** It would be asked for again at once, and again. */
-const OLD = "the certificate that it gave is old already; see to the clock of this machine";
+const OLD = "the certificate that it gave is old already by the clock of this machine";
+const SET_CLOCK =
+  "the one that it gave is used, and none is asked for at once; set the clock of this machine";
 
 export interface CertificateSettings {
   readonly directory: string;
@@ -194,27 +200,43 @@ export class Certificates {
 
   /** One name, as it stands in the ledger now: whoever had the right before may have got it. */
   async #get(domain: string, signal: AbortSignal): Promise<void> {
-    const { settings: current, store, time, logger, meter, random = Math.random } = this.#options;
-    const settings = current();
+    const settings = this.#options.settings();
     const { directory, challenges } = settings;
-    const kept = await readKept(store);
+    const kept = await readKept(this.#options.store);
     if (!this.#dueOf(kept, settings).includes(domain)) return;
-    const facts = { domain, directory };
     const before = kept.get("failure", domain);
     const failures = before?.directory === directory ? before.failures : 0;
     const challenge = challenges[failures % challenges.length] ?? "http-01";
-    const onStep = (step: string): void => logger.info({ ...facts, step }, "certificate");
-    let authority: Authority | undefined;
+    const asking = { domain, directory, challenge, failures, kept };
     try {
-      authority = await this.#open(kept, settings, signal);
-      const { email } = settings;
-      await authority.client.createAccount({
-        termsOfServiceAgreed: true,
-        contact: email === null ? [] : [`mailto:${email}`],
-      });
+      await this.#ask(asking, settings, signal);
+    } catch (cause) {
+      if (!signal.aborted) await this.#failed(asking, cause);
+    }
+  }
+
+  async #ask(
+    { domain, directory, challenge, kept }: Asking,
+    settings: CertificateSettings,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, time, logger } = this.#options;
+    const facts = { domain, directory };
+    const onStep = (step: string): void => logger.info({ ...facts, step }, "certificate");
+    const authority = await openAccount(settings, { kept, store, time, logger, signal });
+    try {
+      const there = kept.get("certificate", domain);
+      const aheadMs = aheadOf(authority, time);
+      if (Math.abs(aheadMs) > CLOCK_SLACK_MS) {
+        const theirMs = time.now() - aheadMs;
+        const isDue = there?.directory !== directory || theirMs >= renewalMs(there.cert);
+        if (!isDue) throw clockFault(aheadMs);
+        const said = "the clock of this machine is not that of the authority";
+        logger.warn({ ...facts, aheadMs }, said);
+      }
       const left = kept.get("order", domain);
       // One that was had already, by a process that ended before it could forget the order.
-      const open = left?.key === kept.get("certificate", domain)?.key ? undefined : left;
+      const open = left?.key === there?.key ? undefined : left;
       const ground = { authority, store, time, signal, onStep };
       const got = await orderCertificate({ directory, domain, challenge, open }, ground);
       await keep(store, ["certificate", domain], { ...got, directory });
@@ -222,50 +244,63 @@ export class Certificates {
       await forget(store, "failure", domain);
       const until = new X509Certificate(got.cert).validToDate.toISOString();
       logger.info({ ...facts, until }, "there is a new certificate");
-      if (time.now() >= renewalMs(got.cert)) throw new AuthorityFault(OLD);
-    } catch (cause) {
-      if (signal.aborted) return;
-      const fault = cause instanceof AuthorityFault ? cause : undefined;
-      const attempt = {
-        failures: failures + 1,
-        isOutage: fault?.isOutage ?? false,
-        askedMs: fault?.askedMs,
-      };
-      const againMs = time.now() + pauseMs(attempt, random());
-      // What the library throws may be the whole answer.
-      const reason = quoted(messageOf(cause));
-      meter.refused(domain);
-      const failure = { directory, againMs, reason, failures: failures + 1 };
-      try {
-        await keep(store, ["failure", domain], failure);
-      } catch (unkept) {
-        this.#unkept.set(`${directory} ${domain}`, againMs);
-        throw unkept;
+      if (time.now() >= renewalMs(got.cert)) {
+        throw new AuthorityFault(OLD, { advice: SET_CLOCK });
       }
-      const again = new Date(againMs).toISOString();
-      const ends = endOf(kept, domain);
-      const said = { ...facts, challenge, reason, failures: failures + 1, again };
-      const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
-      logger.error({ ...said, inUse }, `no certificate: ${adviceOf(attempt.isOutage, challenge)}`);
     } finally {
-      await authority?.close();
+      await authority.close();
     }
   }
 
-  async #open(
-    kept: KeptTexts,
-    { directory, ca }: CertificateSettings,
-    signal: AbortSignal,
-  ): Promise<Authority> {
-    const { store } = this.#options;
-    const options = { directory, ca, signal };
-    const known = kept.get("account", directory)?.key;
-    if (known !== undefined) return openAuthority({ ...options, accountKey: known });
-    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    const accountKey = String(privateKey.export({ type: "pkcs8", format: "pem" }));
-    await keep(store, ["account", directory], { key: accountKey });
-    return openAuthority({ ...options, accountKey });
+  async #failed(
+    { domain, directory, challenge, failures: before, kept }: Asking,
+    cause: unknown,
+  ): Promise<void> {
+    const { store, time, logger, meter, random = Math.random } = this.#options;
+    const fault = cause instanceof AuthorityFault ? cause : undefined;
+    const failures = before + 1;
+    const { isOutage = false, askedMs } = fault ?? {};
+    const againMs = time.now() + pauseMs({ failures, isOutage, askedMs }, random());
+    // What the library throws may be the whole answer.
+    const reason = quoted(messageOf(cause));
+    meter.refused(domain);
+    try {
+      await keep(store, ["failure", domain], { directory, againMs, reason, failures });
+    } catch (unkept) {
+      this.#unkept.set(`${directory} ${domain}`, againMs);
+      throw unkept;
+    }
+    const again = new Date(againMs).toISOString();
+    const ends = endOf(kept, domain);
+    const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
+    const advice = fault?.advice ?? adviceOf(isOutage, challenge);
+    const said = { domain, directory, challenge, reason, failures, again, inUse };
+    logger.error(said, `no certificate: ${advice}`);
   }
+}
+
+/** One attempt to get the certificate of a name. */
+interface Asking {
+  readonly domain: string;
+  readonly directory: string;
+  readonly challenge: ToldChallenge["kind"];
+  /** In a row, before this attempt. */
+  readonly failures: number;
+  /** As it stood before. */
+  readonly kept: KeptTexts;
+}
+
+/** By how much our clock is ahead of the authority's, milliseconds; 0 where it tells no time. */
+function aheadOf(authority: Authority, time: Time): number {
+  const nowMs = time.now();
+  return nowMs - (authority.dateMs() ?? nowMs);
+}
+
+/** By the clock of who gives them nothing is due: each that is asked for would be old at once, and is counted. */
+function clockFault(aheadMs: number): AuthorityFault {
+  const days = Math.round(aheadMs / CLOCK_SLACK_MS);
+  const said = `the clock of this machine is ${days} days ahead of the authority's, by which nothing is due`;
+  return new AuthorityFault(said, { advice: "none was asked for; set the clock of this machine" });
 }
 
 /** 0: there is none. */

@@ -4,8 +4,8 @@ import type { ToldCertificate, ToldChallenge } from "./told.ts";
 
 /** By name; all that is known of one is in one row. */
 interface KeptKinds {
-  /** Of a directory: the key by which its authority knows us, PEM. */
-  readonly account: { readonly key: string };
+  /** Of a directory. */
+  readonly account: KeptAccount;
   /** Of a domain. */
   readonly certificate: ToldCertificate & { readonly directory: string };
   /** Of a domain, while the authority looks. */
@@ -17,6 +17,13 @@ interface KeptKinds {
 }
 
 type Kind = keyof KeptKinds;
+
+export interface KeptAccount {
+  /** By which the authority knows us, PEM. */
+  readonly key: string;
+  /** When an account was last asked for, milliseconds since the epoch; none: by an earlier version. */
+  readonly askedMs?: number;
+}
 
 export interface OpenOrder {
   readonly directory: string;

@@ -191,7 +191,9 @@ async function untilNot<Item extends { readonly status: string }>(
   for (;;) {
     const item = await look();
     if (!waiting.includes(item.status)) return item;
-    if (time.now() >= untilMs) throw new AuthorityFault(`it is still ${item.status}`, true);
+    if (time.now() >= untilMs) {
+      throw new AuthorityFault(`it is still ${item.status}`, { isOutage: true });
+    }
     await time.sleep(ASK_EVERY_MS, signal);
     signal.throwIfAborted();
   }

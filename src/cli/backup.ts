@@ -21,7 +21,7 @@ export async function backup(
   if (store.kind !== "sqlite") {
     return fail(
       "backup",
-      "the ledger is in PostgreSQL: `pg_dump --format=custom --schema=coinslot` makes such a copy, pg_restore puts it back",
+      "the ledger is in PostgreSQL: `pg_dump --format=custom --schema=coinslot --file=coinslot.dump URL` makes such a copy; deploy/LEDGER.md says how pg_restore puts it back",
     );
   }
   const line = new ProgressLine();

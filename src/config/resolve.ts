@@ -2,6 +2,7 @@
 import type { Config, ConfigDocument } from "./document.ts";
 import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
+import type { AskedName } from "./listener/certificates.ts";
 import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
 import { resolveHosts, sitesOf, type Inherited } from "./hosts.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
@@ -104,19 +105,28 @@ function resolveLogging(
   return { ...logging, access: { format, file: place, query } };
 }
 
-/** The hosts of public URLs, where clients come to our own certificate; none where a proxy is asked for one, or nobody is. */
+/**
+ * By which names clients ask for our own certificates; none where a proxy is asked for one, or nobody is. A name of one
+ * label is for probes within the house.
+ */
 function certifiedNames(
-  { publicUrl, trustedProxies = [] }: ConfigDocument,
+  { publicUrl = "", hosts, trustedProxies = [] }: ConfigDocument,
   sites: Config["sites"],
-): readonly string[] {
+): readonly AskedName[] {
   if (trustedProxies.length > 0) return [];
-  const urls = [
-    ...(publicUrl === undefined ? [] : [publicUrl]),
-    ...sites.map((site) => site.publicUrl),
+  const listed = Array.isArray(hosts) ? hosts.map((name) => ({ name, publicUrl })) : sites;
+  const secure = listed.filter((each) => each.publicUrl.startsWith("https:"));
+  const urls = [{ publicUrl }, ...sites].filter((each) => each.publicUrl.startsWith("https:"));
+  const asked: readonly AskedName[] = [
+    ...urls.map((each) => {
+      const { hostname } = new URL(each.publicUrl);
+      return { name: hostname.replace(/^\[|\]$/g, ""), from: "publicUrl" } as const;
+    }),
+    ...secure.flatMap(({ name }) => {
+      return name.includes(".") ? [{ name: name.toLowerCase(), from: "hosts" } as const] : [];
+    }),
   ];
-  return urls
-    .filter((url) => url.startsWith("https:"))
-    .map((url) => new URL(url).hostname.replace(/^\[|\]$/g, ""));
+  return [...new Map(asked.toReversed().map((each) => [each.name, each])).values()].toReversed();
 }
 
 /** What must not be where we listen ourselves. */

@@ -1,6 +1,6 @@
 /**
  * Certificates for `shop.example` and 127.0.0.1 that sign themselves: two that are good until 2125, and some that
- * are not. For tests, and for nothing else.
+ * are not, or are for other names. For tests, and for nothing else.
  */
 import type { KeyPair } from "../../src/gateway/listener/tls.ts";
 
@@ -42,6 +42,49 @@ ykHgOOQlPgNo8c2qtA==
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgvQbDRmqwg1t2C1Bu
 xnw5aOkU2dGRJUHoYov+En/UhcahRANCAAQjWoky8b69Dd1juomGbbEKDIiHthw6
 uQGu6gI+hld8HI9Is1Pk0Fro6HXvE6cjs5HX3LUjXTHd3pfPO8WSPhgy
+-----END PRIVATE KEY-----
+`,
+};
+
+/** For `*.shop.example` and `other.example`. */
+export const WILD: KeyPair = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBhjCCASugAwIBAgIBBzAKBggqhkjOPQQDAjAcMRowGAYDVQQDDBF3aWxkLnNo
+b3AuZXhhbXBsZTAgFw0yMDAxMDEwMDAwMDBaGA8yMTI1MDEwMTAwMDAwMFowHDEa
+MBgGA1UEAwwRd2lsZC5zaG9wLmV4YW1wbGUwWTATBgcqhkjOPQIBBggqhkjOPQMB
+BwNCAAS4NicXxj/WGDsOe7hRe/ruJLR+wRSuRzCJZVTPZU6eGdY6tPTAwSHeYMCw
+V6YFti2a8zw6DtXcQnS4fGpWVSuIo1wwWjAoBgNVHREEITAfgg4qLnNob3AuZXhh
+bXBsZYINb3RoZXIuZXhhbXBsZTAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBRK
+eR8D0fKAucMp9hkx+x5MKXi4WDAKBggqhkjOPQQDAgNJADBGAiEAoOfj5xPY8d2U
+oW+PUMsK1Mq59q5Dn525I0DIX4wC03YCIQC0WN/hRsss5mzvjdvWzRuH4wtksq4Z
+QJBysWtKBjxGhQ==
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgw3NGXnsA/BBidAPz
+Qg1dYfcNetaR6TLyl9ergFfSGXehRANCAAS4NicXxj/WGDsOe7hRe/ruJLR+wRSu
+RzCJZVTPZU6eGdY6tPTAwSHeYMCwV6YFti2a8zw6DtXcQnS4fGpWVSuI
+-----END PRIVATE KEY-----
+`,
+};
+
+/** Good, and for no name but its common name, which is none to clients. */
+export const NAMELESS: KeyPair = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBYzCCAQmgAwIBAgIBCDAKBggqhkjOPQQDAjAgMR4wHAYDVQQDDBVuYW1lbGVz
+cy5zaG9wLmV4YW1wbGUwIBcNMjAwMTAxMDAwMDAwWhgPMjEyNTAxMDEwMDAwMDBa
+MCAxHjAcBgNVBAMMFW5hbWVsZXNzLnNob3AuZXhhbXBsZTBZMBMGByqGSM49AgEG
+CCqGSM49AwEHA0IABL/KeW4eTshyM9aiTr51R1//57fL3hUTdorr2Ge6gVywkbO1
+5mpkxo9HNdwI/oQ9NsOMIcQVJNOh6H0xVBXHm9ujMjAwMA8GA1UdEwEB/wQFMAMB
+Af8wHQYDVR0OBBYEFJOqKgwrWTp1jp+H8Ns5tQ2MzP6LMAoGCCqGSM49BAMCA0gA
+MEUCIBUKSEqnh0rE2KbgqIsHh1x24VyqCjVyUwfdGEoHGq7CAiEA5jsbuRzYQiKi
+8Xj/TMl7c80fTCBSGQlus7cpg31QPsk=
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQge4AcizLuuukGXjkR
+KxWav/6rcnK50xCwdTGBZpzzQvmhRANCAAS/ynluHk7IcjPWok6+dUdf/+e3y94V
+E3aK69hnuoFcsJGzteZqZMaPRzXcCP6EPTbDjCHEFSTToeh9MVQVx5vb
 -----END PRIVATE KEY-----
 `,
 };

@@ -7,7 +7,9 @@ import { spawn, spawnSync, type ChildProcess, type SpawnOptions } from "node:chi
 import {
   appendFileSync,
   cpSync,
+  existsSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -31,6 +33,18 @@ const NOBODY = 65_534;
 
 const USER = "coinslot";
 const PASSWORD = "correct-horse";
+
+/** Where Debian puts each version. */
+const DEBIAN = "/usr/lib/postgresql";
+
+/** The folder of the system's own server with `pg_dump` and `pg_restore`; undefined: there is none. */
+export const SYSTEM_POSTGRES = (existsSync(DEBIAN) ? readdirSync(DEBIAN) : [])
+  .toSorted((left, right) => Number(right) - Number(left))
+  .map((version) => join(DEBIAN, version, "bin"))
+  .find((bin) => {
+    const programs = ["initdb", "postgres", "pg_dump", "pg_restore", "psql"];
+    return programs.every((program) => existsSync(join(bin, program)));
+  });
 
 const SETTINGS = [
   "listen_addresses=127.0.0.1",
@@ -72,14 +86,19 @@ export interface PostgresServer {
 }
 
 export interface PostgresServerOptions {
+  /** The folder of the server's programs. Default: those of the npm package, which has no `pg_dump`. */
+  readonly bin?: string;
   /** PEM; the server then takes no connection without TLS. */
   readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 /** Starts an empty server; rejects with its own words when it does not come up. */
-export async function startPostgres({ tls }: PostgresServerOptions = {}): Promise<PostgresServer> {
+export async function startPostgres({
+  tls,
+  bin,
+}: PostgresServerOptions = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), "coinslot-postgres-"));
-  const installation = prepare(folder);
+  const installation = bin === undefined ? prepare(folder) : installedIn(bin, folder);
   initialize(installation, folder);
   if (tls !== undefined) requireTls(folder, tls);
   for (let tries = START_TRIES; ; tries -= 1) {
@@ -169,14 +188,22 @@ function prepare(folder: string): Installation {
 }
 
 function installationIn(native: string, folder: string): Installation {
-  const isRoot = process.getuid?.() === 0;
   const libraries = `${linkLibraries(native, folder)}:${join(native, "lib")}`;
+  return installedIn(join(native, "bin"), folder, { LD_LIBRARY_PATH: libraries });
+}
+
+function installedIn(
+  bin: string,
+  folder: string,
+  env: Readonly<Record<string, string>> = {},
+): Installation {
+  const isRoot = process.getuid?.() === 0;
   if (isRoot) giveToNobody(folder);
   return {
-    bin: join(native, "bin"),
+    bin,
     options: {
       cwd: folder,
-      env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC", LD_LIBRARY_PATH: libraries },
+      env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC", ...env },
       ...(isRoot && { uid: NOBODY, gid: NOBODY }),
     },
   };

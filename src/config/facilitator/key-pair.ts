@@ -3,7 +3,6 @@
  * and what a running listener says of those that it reads anew. Nothing of a key is part of a message.
  */
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
-import { isIP } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { ProblemCode } from "../reading/problem-codes.ts";
 
@@ -21,13 +20,8 @@ export interface KeyPairFault {
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Null: nothing is wrong. `now`: milliseconds since the epoch; `name`: of the host that clients ask; null: not known. */
-export function keyPairFault(
-  cert: string,
-  key: string,
-  now: number,
-  name: string | null = null,
-): KeyPairFault | null {
+/** Null: nothing is wrong. `now`: milliseconds since the epoch. */
+export function keyPairFault(cert: string, key: string, now: number): KeyPairFault | null {
   const chain = readChain(cert);
   if (chain === null)
     return certFault("bad-certificate", "has a certificate that cannot be read", AGAIN);
@@ -48,13 +42,7 @@ export function keyPairFault(
     const hint = "name the key that the certificate was made for, and put that certificate first";
     return certFault("key-mismatch", message, hint);
   }
-  return contextFault(cert, key) ?? validityFault(leaf, now) ?? nameFault(leaf, name);
-}
-
-function nameFault(leaf: X509Certificate, name: string | null): KeyPairFault | null {
-  if (name === null || (isIP(name) === 0 ? leaf.checkHost(name) : leaf.checkIP(name))) return null;
-  const message = `has a certificate for other names than ${name}, which publicUrl has: clients refuse it`;
-  return certWarning("wrong-name", message, "get one for that name, or correct publicUrl");
+  return contextFault(cert, key) ?? validityFault(leaf, now);
 }
 
 /** What OpenSSL refuses beyond that: keys that are too short, for the most part. */

@@ -2,8 +2,17 @@
 import { z } from "zod";
 import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
-import { keyPairFault } from "../facilitator/key-pair.ts";
 import { acme, checkSame, resolveAcme, type AcmeSettings } from "./acme.ts";
+import {
+  CERT,
+  certificatePair,
+  filePath,
+  KEY,
+  refuseBeside,
+  resolveCertificates,
+  type AskedName,
+  type ListenerTls,
+} from "./certificates.ts";
 import { bad, fault, ONE_OF_TWO, type Reader } from "../reading/reading.ts";
 import {
   described,
@@ -12,7 +21,6 @@ import {
   map,
   matching,
   optional,
-  plainText,
   reader,
   text,
   textLike,
@@ -46,12 +54,8 @@ export interface PublicListenerSettings extends ListenAddress {
   readonly redirect: boolean;
 }
 
-/** Absolute paths of two files in PEM, which are read again whenever they change. */
-export interface ListenerTls {
-  /** The certificate, and behind it those between it and the root. */
-  readonly certFile: string;
-  readonly keyFile: string;
-}
+/** Names in a list at most, and in a map. */
+export const MAX_HOSTS = 1024;
 
 const ADDRESS_HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])$/;
 const ADDRESS_FORM = "must be host:port or :port, with a port from 0 to 65535";
@@ -81,17 +85,12 @@ const port = reader(z.number(), (number) => readListenAddress(`:${number}`), {
   maximum: 65_535,
 });
 
-const filePath = plainText.min(1, "must be the path of a file in PEM");
-
 const WHERE = "Where to listen: host:port, or :port for every interface.";
-const CERT =
-  "File in PEM with the certificate, followed by those between it and the root. It is read again when it changes.";
-const KEY = "File in PEM with the private key of the certificate.";
 const WITH_TLS = "With it the address speaks TLS, and HTTP/2 beside HTTP/1.1.";
 
 const listenerMap = map({
   address: described(address, WHERE),
-  tls: optional(map({ cert: described(filePath, CERT), key: described(filePath, KEY) }), WITH_TLS),
+  tls: optional(certificatePair, WITH_TLS),
 });
 
 type WrittenListener = z.output<typeof listenerMap>;
@@ -105,9 +104,16 @@ const publicListenerMap = map({
     map({
       cert: optional(filePath, CERT),
       key: optional(filePath, KEY),
+      certificates: optional(
+        listOf(certificatePair)
+          .min(1, "must have one at least")
+          .max(MAX_HOSTS, `must have at most ${MAX_HOSTS}`),
+        "In place of one pair: several. Each client gets the one that is for the name that it asks for (SNI), as the " +
+          "certificates say themselves, and the first where none is or it names none.",
+      ),
       acme: optional(
         acme,
-        "In place of both files: certificates that an authority gives and renews by itself, kept in the store for all " +
+        "In place of files: certificates that an authority gives and renews by itself, kept in the store for all " +
           "who share it.",
       ),
     }),
@@ -141,9 +147,6 @@ function addressOr<Shape extends typeof listenerMap | typeof publicListenerMap>(
     "must be host:port, :port or a port number",
   );
 }
-
-/** Names in a list at most, and in a map. */
-export const MAX_HOSTS = 1024;
 
 export const hostNames = listOf(
   textLike(
@@ -188,7 +191,7 @@ interface PublicGround {
 /** The public listeners. `names`: by which clients ask for their certificates; none: a proxy before them does. */
 export function resolveListen(
   { listen, publicUrl, ...document }: PublicGround,
-  names: readonly string[],
+  names: readonly AskedName[],
   context: Context,
 ): { readonly listen: readonly PublicListenerSettings[]; readonly acme: AcmeSettings | null } {
   const { tree, problems } = context;
@@ -201,45 +204,18 @@ export function resolveListen(
   const settings = listen.map(({ address, tls, redirect }, index): PublicListenerSettings => {
     const path = placeOf(index, context);
     if (redirect) checkRedirect({ path, publicUrl, isSecure: tls !== undefined }, context);
+    const where = [...path, "tls"];
     if (tls?.acme === undefined) {
-      return {
-        ...resolveListener({ address, ...filesOf(tls, path, context) }, path, context, names),
-        redirect,
-      };
+      const files = tls === undefined ? null : resolveCertificates(tls, where, names, context);
+      return { ...address, tls: files, redirect };
     }
-    const place = [...path, "tls", "acme"];
-    for (const key of ["cert", "key"] as const) {
-      if (tls[key] === undefined) continue;
-      problems.errorAtKey(
-        [...path, "tls", key],
-        fault("unused-key", "has no effect beside acme", ONE_OF_TWO),
-      );
-    }
+    const place = [...where, "acme"];
+    refuseBeside("acme", where, tls, context);
     certified.push({ path: place, settings: resolveAcme(tls.acme, place, ground, context) });
     return { ...address, tls: "acme", redirect };
   });
   checkSame(certified, context);
   return { listen: settings, acme: certified[0]?.settings ?? null };
-}
-
-/** Both files, or an error where one is not written; what is written and wrong was said already. */
-function filesOf(
-  tls: WrittenPublicListener["tls"],
-  path: Path,
-  { tree, problems }: Context,
-): Pick<WrittenListener, "tls"> {
-  if (tls === undefined) return {};
-  const { cert, key } = tls;
-  if (cert !== undefined && key !== undefined) return { tls: { cert, key } };
-  const place = [...path, "tls"];
-  const missing = ["cert", "key"].filter((name) => !tree.has([...place, name]));
-  const [first, second] = tree.has([...place, "acme"]) ? [] : missing;
-  if (second !== undefined) {
-    problems.errorAtKey(place, fault("missing-key", "needs cert and key, or acme"));
-  } else if (first !== undefined) {
-    problems.errorAtKey([...place, first], fault("missing-key", "is required"));
-  }
-  return {};
 }
 
 /** Nothing is sold there, so that it has to lead to where something is. */
@@ -270,36 +246,14 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.[0-9]+){3}|\[?::1\]?|.*\.localhost)$/.test(host);
 }
 
-/** One address, at its place in the file. `names`: by which clients ask for its certificate; none: not known. */
+/** One address, at its place in the file. */
 export function resolveListener(
-  { address: { host, port }, tls }: WrittenListener,
+  { address, tls }: WrittenListener,
   path: Path,
   context: Context,
-  names: readonly string[] = [],
 ): ListenerSettings {
-  if (tls === undefined) return { host, port, tls: null };
-  const files = { certFile: context.absolute(tls.cert), keyFile: context.absolute(tls.key) };
-  checkKeyPair(files, { path: [...path, "tls"], names }, context);
-  return { host, port, tls: files };
-}
-
-/** The texts are not kept: the listener reads them when it opens, and again when they change. */
-function checkKeyPair(
-  { certFile, keyFile }: ListenerTls,
-  { path, names }: { readonly path: Path; readonly names: readonly string[] },
-  context: Context,
-): void {
-  const { problems, environment } = context;
-  const cert = context.pemText([...path, "cert"], certFile, "certificates");
-  const key = context.pemText([...path, "key"], keyFile, "a key");
-  if (cert === undefined || key === undefined) return;
-  const now = (environment.now ?? Date.now)();
-  const found = [...names, null]
-    .map((name) => keyPairFault(cert, key, now, name))
-    .find((each) => each !== null);
-  if (found === undefined) return;
-  const { severity, part, code, message, hint } = found;
-  problems.add(severity, [...path, part], fault(code, `the file ${message}`, hint));
+  if (tls === undefined) return { ...address, tls: null };
+  return { ...address, tls: resolveCertificates(tls, [...path, "tls"], [], context) };
 }
 
 /** All that a file may listen at. */

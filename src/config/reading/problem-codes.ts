@@ -37,6 +37,7 @@ export const PROBLEM_CODES = {
   "plain-database":
     "The database is reached over a network, and nothing proves that it is the one that is meant.",
   "wrong-name": "A certificate is for another host than buyers ask.",
+  "duplicate-certificate": "Two certificates of a listener are for one name.",
   "own-listener": "What is asked is this process itself.",
   "open-admin": "Other machines reach the operator's listener, and nothing says that it is meant.",
   "no-drain": "Requests are cut off when the process ends.",

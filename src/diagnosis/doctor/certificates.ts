@@ -2,7 +2,8 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { KeptTexts } from "../../certificates/kept.ts";
-import type { Config } from "../../config/config.ts";
+import { isPaused } from "../../certificates/schedule.ts";
+import type { CertificateFile, Config } from "../../config/config.ts";
 import { keyPairFault } from "../../config/facilitator/key-pair.ts";
 import type { KeptText } from "../../ledger/certificates.ts";
 import { readSqliteCertificates } from "../../ledger/sqlite/sqlite-certificates.ts";
@@ -99,7 +100,10 @@ async function readCertificates(store: Config["store"]): Promise<readonly KeptTe
 function keptFinding(domain: string, kept: KeptTexts): DoctorFinding {
   const subject = `acme ${domain}`;
   const there = kept.get("certificate", domain);
-  const failure = kept.get("failure", domain);
+  const last = kept.get("failure", domain);
+  // What a clock that was ahead has left behind is over.
+  const isOver = (last?.againMs ?? 0) > Date.now() && !isPaused(last?.againMs ?? 0, Date.now());
+  const failure = isOver ? undefined : last;
   if (there === undefined && failure === undefined) {
     return warn(subject, "there is no certificate yet", "start the gateway: it asks for one");
   }
@@ -120,41 +124,38 @@ export function listenerChecks({ listen, facilitator, routes }: Config): readonl
     ...own.map(({ tls, port }, index) => ({ tls, name: `listen[${index}] :${port}` })),
     { tls: facilitator.listen?.tls ?? null, name: "facilitator.listen" },
   ];
-  return places.flatMap(({ tls, name }): Check[] => {
+  return places.flatMap(({ tls, name }): readonly Check[] => {
     // What an authority gives is looked at by itself.
     if (tls === null || tls === "acme") return [];
-    return [
-      {
-        name,
-        section: "certificates",
-        run: async () => {
-          const { certFile, keyFile } = tls;
-          const now = Date.now();
-          const texts: string[] = [];
-          for (const file of [certFile, keyFile]) {
-            try {
-              texts.push(await readFile(file, "utf8"));
-            } catch (cause) {
-              const fix = "see that it exists and that the gateway's user may read it";
-              return [fail(name, `${file} cannot be read (${codeOf(cause)})`, fix)];
-            }
-          }
-          const [cert = "", key = ""] = texts;
-          const fault = keyPairFault(cert, key, now);
-          if (fault !== null) {
-            const said = `${fault.part === "cert" ? certFile : keyFile} ${fault.message}`;
-            return [
-              fail(
-                name,
-                said,
-                "put a valid pair in place: a running gateway takes it up by itself",
-              ),
-            ];
-          }
-          const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(cert);
-          return [validityFinding(name, { validFrom, validTo }, now)];
-        },
-      },
-    ];
+    const { certificates } = tls;
+    return certificates.map((files, index) => {
+      const subject = certificates.length === 1 ? name : `${name} certificates[${index}]`;
+      return { name: subject, section: "certificates", run: () => fileFindings(subject, files) };
+    });
   });
+}
+
+async function fileFindings(
+  subject: string,
+  { certFile, keyFile }: CertificateFile,
+): Promise<readonly DoctorFinding[]> {
+  const now = Date.now();
+  const texts: string[] = [];
+  for (const file of [certFile, keyFile]) {
+    try {
+      texts.push(await readFile(file, "utf8"));
+    } catch (cause) {
+      const fix = "see that it exists and that the gateway's user may read it";
+      return [fail(subject, `${file} cannot be read (${codeOf(cause)})`, fix)];
+    }
+  }
+  const [cert = "", key = ""] = texts;
+  const fault = keyPairFault(cert, key, now);
+  if (fault !== null) {
+    const said = `${fault.part === "cert" ? certFile : keyFile} ${fault.message}`;
+    const fix = "put a valid pair in place: a running gateway takes it up by itself";
+    return [fail(subject, said, fix)];
+  }
+  const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(cert);
+  return [validityFinding(subject, { validFrom, validTo }, now)];
 }

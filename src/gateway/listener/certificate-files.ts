@@ -1,5 +1,5 @@
 /**
- * The certificate of a listener: two PEM files that are read when it opens and again when they change. A pair
+ * One certificate of a listener: two PEM files that are read when it opens and again when they change. A pair
  * that cannot be served is logged with its reason, and the one before it stays in use.
  */
 import { X509Certificate } from "node:crypto";
@@ -23,10 +23,14 @@ export interface KeyPairRemark {
   readonly message: string;
 }
 
-export interface CertificateOptions {
-  /** Absolute paths. */
+/** Absolute paths. */
+export interface CertificatePaths {
   readonly certFile: string;
   readonly keyFile: string;
+}
+
+/** What holds for all certificates of a listener. */
+export interface CertificateCare {
   /** Null: nothing is wrong. `now`: milliseconds since the epoch. */
   readonly judge: (cert: string, key: string, now: number) => KeyPairRemark | null;
   readonly logger: Logger;
@@ -35,7 +39,7 @@ export interface CertificateOptions {
 }
 
 export class CertificateFiles {
-  readonly #options: CertificateOptions;
+  readonly #options: CertificatePaths & CertificateCare;
   readonly #use: (pair: KeyPair) => void;
   #used: KeyPair | null = null;
   /** What was complained about last; the same is not said again with every look. */
@@ -46,7 +50,7 @@ export class CertificateFiles {
   #last: Promise<unknown> = Promise.resolve();
 
   /** @param use called with each pair that is to be served; it may throw for one that cannot be */
-  constructor(options: CertificateOptions, use: (pair: KeyPair) => void) {
+  constructor(options: CertificatePaths & CertificateCare, use: (pair: KeyPair) => void) {
     this.#options = options;
     this.#use = use;
   }

@@ -1,5 +1,5 @@
 /**
- * Node's HTTP/1.1 server behind TLS, whose certificate comes from files and changes while connections live. It is
+ * Node's HTTP/1.1 server behind TLS, whose certificates come from files and change while connections live. It is
  * what the public listener shares HTTP/2 with (`secure-server.ts`), and all that the facilitator's needs.
  */
 import { createServer, type Server, type ServerOptions } from "node:https";
@@ -7,13 +7,12 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HeldCertificates } from "./held-certificates.ts";
 import { runsOn } from "../message/reset.ts";
-import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
+import { FileCertificates, type FileOptions } from "./file-certificates.ts";
 import { TicketKeys } from "./ticket-keys.ts";
 import { secureContext, tlsOptions, type KeyPair } from "./tls.ts";
 
-/** Its certificates: two files, or what it is told. */
-export type SecureOptions = TicketOptions &
-  (CertificateOptions | { readonly held: HeldCertificates });
+/** Its certificates: files, or what it is told. */
+export type SecureOptions = TicketOptions & (FileOptions | { readonly held: HeldCertificates });
 
 interface TicketOptions {
   /**
@@ -26,7 +25,7 @@ interface TicketOptions {
 export class CertifiedServer {
   readonly server: Server;
   /** Null: it is told its certificates. */
-  readonly #certificate: CertificateFiles | null;
+  readonly #files: FileCertificates | null;
   readonly #tickets: TicketKeys;
   /** What is beneath TLS, by its two ends. */
   readonly #sockets = new Map<string, Socket>();
@@ -38,9 +37,10 @@ export class CertifiedServer {
       this.server.setSecureContext(secureContext(pair, this.#tickets.now));
     };
     const held = "held" in options ? options.held : null;
-    const byName = held === null ? {} : { SNICallback: namedBy(held) };
+    this.#files = "held" in options ? null : new FileCertificates(options, use);
+    const named = held ?? (this.#files?.isOne === false ? this.#files : null);
+    const byName = named === null ? {} : { SNICallback: namedBy(named) };
     this.server = createServer({ ...tlsOptions(this.#tickets.now), ...http, ...byName });
-    this.#certificate = "held" in options ? null : new CertificateFiles(options, use);
     if (held !== null) {
       divertConnections(this.server, held);
       held.onFirst(use);
@@ -56,14 +56,14 @@ export class CertifiedServer {
     });
   }
 
-  /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
+  /** Reads the certificates; rejects with a sentence for the operator where one cannot be served. */
   async open(): Promise<void> {
-    await this.#certificate?.open();
+    await this.#files?.open();
   }
 
-  /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
+  /** Reads the certificates again. False: one cannot be served, and the one before it is still in use. */
   async reload(): Promise<boolean> {
-    return (await this.#certificate?.reload()) ?? true;
+    return (await this.#files?.reload()) ?? true;
   }
 
   /** New sessions are sealed with these, and those before are not taken up again. */
@@ -76,10 +76,10 @@ export class CertifiedServer {
     return this.#sockets.get(nameOf(secure));
   }
 
-  /** Looks after the certificate no more. */
+  /** Looks after the certificates no more. */
   close(): void {
     this.#tickets.close();
-    this.#certificate?.close();
+    this.#files?.close();
   }
 
   /** Cuts whatever is left, handshakes among it. */
@@ -99,8 +99,8 @@ export class CertifiedServer {
 
 type SniCallback = NonNullable<ServerOptions["SNICallback"]>;
 
-function namedBy(held: HeldCertificates): SniCallback {
-  return (name, done) => done(null, held.of(name));
+function namedBy(certificates: Pick<HeldCertificates, "of">): SniCallback {
+  return (name, done) => done(null, certificates.of(name));
 }
 
 /** Node's server begins the handshake as soon as it hears of a connection. */

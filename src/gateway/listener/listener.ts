@@ -91,7 +91,7 @@ export class Listener {
   }
 
   /**
-   * Reads the files of the certificate now, rather than when their change is seen. False: they cannot be
+   * Reads the files of the certificates now, rather than when their change is seen. False: some cannot be
    * served, which is logged with its reason, and the certificate before is still in use.
    */
   async reloadCertificate(): Promise<boolean> {

@@ -40,12 +40,12 @@ export class SecureServer {
     this.#shareConnections(table);
   }
 
-  /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
+  /** Reads the certificates; rejects with a sentence for the operator where one cannot be served. */
   open(): Promise<void> {
     return this.#certified.open();
   }
 
-  /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
+  /** Reads the certificates again. False: one cannot be served, and the one before it is still in use. */
   reload(): Promise<boolean> {
     return this.#certified.reload();
   }

@@ -1,11 +1,12 @@
 /** Certificates that replicas share, and an authority that is not there. */
 import { describe, expect, test } from "vitest";
 import { openLedger } from "../../../src/app/store.ts";
+import { openAuthority } from "../../../src/certificates/authority.ts";
 import { keep, readKept } from "../../../src/certificates/kept.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
-import { EXPIRED } from "../../support/listener-tls.ts";
-import { HAS_PEBBLE, startPebble } from "../../support/pebble.ts";
+import { EXPIRED, FIRST } from "../../support/listener-tls.ts";
+import { HAS_PEBBLE, startPebble, type Pebble } from "../../support/pebble.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import { ask, freePorts, openStage, SHOP } from "./stage.ts";
 
@@ -68,7 +69,7 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
     expect((await readKept(certificates)).get("failure", SHOP)).toBeUndefined();
   }, 60_000);
 
-  test("are refused with the authority's reason, escaped and cut, and asked for by the other challenge", async () => {
+  test("are refused with the authority's reason, escaped and cut, and asked for by the other challenge and another account", async () => {
     const ports = await freePorts();
     // Nobody is where it looks by http-01.
     await using authority = await startPebble({ httpPort: 1, tlsPort: ports.tls });
@@ -76,6 +77,9 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
     await using postgres = await startPostgres();
     const { url, ledger } = await openStore(await postgres.database());
     await using _closing = { [Symbol.asyncDispose]: () => ledger.close() };
+    // The account was deactivated since the last certificate: another one is made.
+    await deactivate(authority, FIRST.key);
+    await keep(ledger.certificates, ["account", directory], { key: FIRST.key });
     await using _stage = await openStage({ authority, ports, store: url, challenge: "both" });
     const failed = async () => (await readKept(ledger.certificates)).get("failure", SHOP);
     await expect.poll(failed, PATIENT).toMatchObject({ failures: 1 });
@@ -86,8 +90,21 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
     await expect
       .poll(() => ask(ports.tls, root).catch(String), PATIENT)
       .toMatchObject({ status: 200 });
+    const account = (await readKept(ledger.certificates)).get("account", directory);
+    expect(account?.key).toContain("PRIVATE KEY");
+    expect(account?.key).not.toBe(FIRST.key);
   }, 60_000);
 });
+
+/** Makes the account of a key, and ends it. */
+async function deactivate(authority: Pick<Pebble, "directory" | "ca">, accountKey: string) {
+  const { signal } = new AbortController();
+  const opened = await openAuthority({ ...authority, accountKey, signal });
+  await opened.client.createAccount({ termsOfServiceAgreed: true });
+  const { status } = await opened.client.updateAccount({ status: "deactivated" });
+  expect(status).toBe("deactivated");
+  await opened.close();
+}
 
 /** The ledger of a stage, as a replica of it has it. */
 async function openStore(url: string) {

@@ -128,6 +128,12 @@ export const RUNS: readonly Run[] = [
     words: '"forecast"',
   },
   {
+    like: /^(?:umask 077 && pg_dump|psql|pg_restore) /,
+    how: "test",
+    test: "test/integration/ledger/postgres-backup.test.ts",
+    words: "commandsOf(",
+  },
+  {
     like: /^coinslot backup FILE (?:TO|copy\.db)$/,
     how: "test",
     test: "test/integration/cli/backup.test.ts",

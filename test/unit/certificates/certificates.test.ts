@@ -1,68 +1,34 @@
 /** How often an authority is asked where the ledger does not keep what came of it, and where a clock was wrong. */
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Certificates } from "../../../src/certificates/certificates.ts";
 import { keep, readKept } from "../../../src/certificates/kept.ts";
 import type { KeptCertificates } from "../../../src/ledger/certificates.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
-import { systemTime } from "../../../src/time/time.ts";
+import { systemTime, type Time } from "../../../src/time/time.ts";
 import { FIRST } from "../../support/listener-tls.ts";
 import { MemoryLedger } from "../../support/memory-ledger.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
+import { MovableTime } from "../../support/movable-time.ts";
+import { scriptedAuthority } from "./scripted-authority.ts";
 
 const DOMAIN = "shop.example";
 const DAY_MS = 86_400_000;
 
-/** An authority that takes every order and goes no further. */
-async function authority(orderStatus = 201, detail = "") {
-  const asked: string[] = [];
-  const server = createServer({ cert: FIRST.cert, key: FIRST.key }, (request, response) => {
-    const { port } = server.address() as AddressInfo;
-    const here = `https://127.0.0.1:${port}`;
-    asked.push(request.url ?? "");
-    response.setHeader("Replay-Nonce", "nonce");
-    if (request.url === "/dir") {
-      const [newNonce, newAccount, newOrder] = ["nonce", "account", "order"].map(
-        (name) => `${here}/${name}`,
-      );
-      response.end(JSON.stringify({ newNonce, newAccount, newOrder }));
-    } else if (request.url === "/account" || request.url === "/order") {
-      const status = request.url === "/order" ? orderStatus : 201;
-      response.writeHead(status, { Location: `${here}${request.url}/1` });
-      response.end(JSON.stringify({ status: "invalid", detail }));
-    } else response.end("{}");
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const folder = await mkdtemp(join(tmpdir(), "coinslot-certificates-"));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    server.close();
-    await rm(folder, { recursive: true });
-  });
-  const ca = join(folder, "ca.pem");
-  await writeFile(ca, FIRST.cert);
-  return {
-    directory: `https://127.0.0.1:${(server.address() as AddressInfo).port}/dir`,
-    ca,
-    asked,
-  };
-}
-
 async function looking(
   { directory, ca }: { readonly directory: string; readonly ca: string },
   store: KeptCertificates,
-  { domains = () => [DOMAIN], unserved = () => undefined }: Partial<Looking> = {},
+  {
+    domains = () => [DOMAIN],
+    unserved = () => undefined,
+    time = systemTime,
+    logged = () => undefined,
+  }: Partial<Looking> = {},
 ): Promise<void> {
   const certificates = new Certificates({
     settings: () => ({ directory, ca, email: null, domains: domains(), challenges: ["http-01"] }),
     store,
-    time: systemTime,
-    logger: createLogger({ level: "silent", format: "json" }),
+    time,
+    logger: createLogger({ level: "info", format: "json", destination: { write: logged } }),
     meter: {
       certificate: () => undefined,
       refused: () => undefined,
@@ -77,6 +43,8 @@ async function looking(
 interface Looking {
   readonly domains: () => readonly string[];
   readonly unserved: (name: string) => void;
+  readonly time: Time;
+  readonly logged: (line: string) => void;
 }
 
 function kept(): KeptCertificates {
@@ -85,7 +53,7 @@ function kept(): KeptCertificates {
 }
 
 test("a ledger that keeps no failure does not make an authority be asked again at once", async () => {
-  const { asked, ...place } = await authority();
+  const { asked, ...place } = await scriptedAuthority();
   const store = kept();
   const put: KeptCertificates["put"] = async (text) => {
     if (/^(?:order|failure) /.test(text.name)) throw new Error("the disk is full");
@@ -104,7 +72,7 @@ test.each([
 ])(
   "a pause %s",
   async (_, aheadMs, expected) => {
-    const { asked, ...place } = await authority();
+    const { asked, ...place } = await scriptedAuthority();
     const store = kept();
     await keep(store, ["failure", DOMAIN], {
       directory: place.directory,
@@ -122,7 +90,9 @@ test.each([
 );
 
 test("what its library throws of an authority's words is cut, and escaped", async () => {
-  const { asked: _, ...place } = await authority(202, `\u001b[31m${"x".repeat(100_000)}`);
+  const { asked: _, ...place } = await scriptedAuthority({
+    order: { status: 202, body: { detail: `\u001b[31m${"x".repeat(100_000)}` } },
+  });
   const store = kept();
   await looking(place, store);
   const failure = async () => (await readKept(store)).get("failure", DOMAIN);
@@ -133,7 +103,7 @@ test("what its library throws of an authority's words is cut, and escaped", asyn
 }, 15_000);
 
 test("a name that leaves the file has no certificate that could end", async () => {
-  const { asked: _, ...place } = await authority();
+  const { asked: _, ...place } = await scriptedAuthority();
   let domains = [DOMAIN, "gone.example"];
   const gone: string[] = [];
   const unserved = (name: string): void => void gone.push(name);
@@ -141,4 +111,37 @@ test("a name that leaves the file has no certificate that could end", async () =
   expect(gone).toEqual([]);
   domains = [DOMAIN];
   await expect.poll(() => gone, { timeout: 5_000 }).toEqual(["gone.example"]);
+}, 15_000);
+
+/** A clock that was set some eighty years ahead, when even the certificates of these tests are old. */
+function aheadOfTime(): MovableTime {
+  const time = new MovableTime();
+  time.offsetMs = 29_220 * DAY_MS;
+  return time;
+}
+
+test("a clock that is ahead of the authority's orders nothing that is not due there, and is told of", async () => {
+  const { asked, ...place } = await scriptedAuthority();
+  const { directory } = place;
+  const store = kept();
+  await keep(store, ["certificate", DOMAIN], { domain: DOMAIN, directory, ...FIRST });
+  const lines: string[] = [];
+  await looking(place, store, { time: aheadOfTime(), logged: (line) => void lines.push(line) });
+  const failure = async () => (await readKept(store)).get("failure", DOMAIN);
+  await expect.poll(failure, { timeout: 5_000 }).toMatchObject({ failures: 1 });
+  expect((await failure())?.reason).toBe(
+    "the clock of this machine is 29220 days ahead of the authority's, by which nothing is due",
+  );
+  expect(asked).toContain("/account");
+  expect(asked).not.toContain("/order");
+  expect(lines.join("")).toContain("none was asked for; set the clock of this machine");
+}, 15_000);
+
+test("a clock that is ahead keeps nobody from a first certificate", async () => {
+  const { asked, ...place } = await scriptedAuthority();
+  const lines: string[] = [];
+  const logged = (line: string): void => void lines.push(line);
+  await looking(place, kept(), { time: aheadOfTime(), logged });
+  await expect.poll(() => asked.includes("/order"), { timeout: 5_000 }).toBe(true);
+  expect(lines.join("")).toContain("the clock of this machine is not that of the authority");
 }, 15_000);

@@ -43,7 +43,7 @@ function order(
     orderCertificate(
       { directory: DIRECTORY, domain, challenge: "http-01", open },
       {
-        authority: { client, crypto, close: async () => undefined },
+        authority: { client, crypto, dateMs: () => undefined, close: async () => undefined },
         store,
         time: systemTime,
         signal: new AbortController().signal,

@@ -51,7 +51,7 @@ wallets that pay network fees
 
 test("listeners are shown with the scheme that they speak", () => {
   const config = configOf(TEXT);
-  const files = { certFile: "/run/tls.crt", keyFile: "/run/tls.key" };
+  const files = { certificates: [{ certFile: "/run/tls.crt", keyFile: "/run/tls.key" }] };
   const places = [
     { host: null, port: 8443, tls: files, redirect: false },
     { host: null, port: 8402, tls: null, redirect: false },

@@ -4,7 +4,15 @@ import {
   type Environment,
   type PricedAction,
 } from "../../../src/config/config.ts";
-import { EXPIRED, FIRST, LOCKED_KEY, SECOND, WEAK } from "../../support/listener-tls.ts";
+import {
+  EXPIRED,
+  FIRST,
+  LOCKED_KEY,
+  NAMELESS,
+  SECOND,
+  WEAK,
+  WILD,
+} from "../../support/listener-tls.ts";
 import {
   AUTHORITY,
   GATEWAY_CERTIFICATE,
@@ -47,6 +55,12 @@ const FILES: Readonly<Record<string, string>> = {
   "/etc/coinslot/tls.crt": FIRST.cert,
   "/etc/coinslot/tls.key": FIRST.key,
   "/run/listener/turned.crt": SECOND.cert + FIRST.cert,
+  "/run/listener/second.crt": SECOND.cert,
+  "/run/listener/second.key": SECOND.key,
+  "/run/listener/wild.crt": WILD.cert,
+  "/run/listener/wild.key": WILD.key,
+  "/run/listener/nameless.crt": NAMELESS.cert,
+  "/run/listener/nameless.key": NAMELESS.key,
   "/run/listener/expired.crt": EXPIRED.cert,
   "/run/listener/expired.key": EXPIRED.key,
   "/run/listener/weak.crt": WEAK.cert,

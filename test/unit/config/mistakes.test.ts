@@ -99,6 +99,17 @@ const MEANT: readonly Parameters<typeof plant>[0][] = [
     ],
   },
   {
+    what: "a certificate for each name, and one for all below one",
+    edits: [
+      ["trustedProxies: [10.0.0.0/8]\n", "hosts: [other.example, www.SHOP.example, probe]\n"],
+      ["https://api.example.com", "https://shop.example"],
+      [
+        '{ address: "127.0.0.1:8403" }',
+        '{ address: ":8443", tls: { certificates: [{ cert: /run/listener/tls.crt, key: /run/listener/tls.key }, { cert: /run/listener/wild.crt, key: /run/listener/wild.key }] } }',
+      ],
+    ],
+  },
+  {
     what: "a facilitator on this machine",
     edits: [["https://facilitator.example.com", "http://127.0.0.1:4022"]],
   },
@@ -249,6 +260,7 @@ const OF_SECRETS: ReadonlySet<string> = new Set([
   "no-certificate",
   "expired-certificate",
   "wrong-name",
+  "duplicate-certificate",
 ]);
 
 describe("what is printed", () => {

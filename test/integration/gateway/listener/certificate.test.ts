@@ -1,10 +1,13 @@
-/** A certificate that changes while connections live. */
+/** Certificates that change while connections live, and which of several a client gets. */
+import { once } from "node:events";
 import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { connect as connectH2 } from "node:http2";
+import { request } from "node:https";
 import { connect } from "node:tls";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { keyPairFault } from "../../../../src/config/facilitator/key-pair.ts";
-import { EXPIRED, FIRST, LOCKED_KEY, SECOND } from "../../../support/listener-tls.ts";
+import { EXPIRED, FIRST, LOCKED_KEY, SECOND, WILD } from "../../../support/listener-tls.ts";
 import { Listener } from "../../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { openShop } from "../shop.ts";
@@ -21,9 +24,11 @@ import {
 } from "./secure-stage.ts";
 
 /** The name in the certificate that a new connection gets. */
-function served(port: number): Promise<string> {
+function served(port: number, name?: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false }, () => {
+    const servername = name === undefined ? {} : { servername: name };
+    const place = { port, host: "127.0.0.1", rejectUnauthorized: false, ...servername };
+    const socket = connect(place, () => {
       const { subject } = socket.getPeerCertificate();
       socket.destroy();
       resolve(String(subject.CN));
@@ -97,7 +102,7 @@ describe("new files", () => {
       host: "127.0.0.1",
       port: 0,
       headerBytes: 16_384,
-      tls: { ...files, judge: keyPairFault, logger },
+      tls: { certificates: [files], judge: keyPairFault, logger },
     });
     const { port } = await listener.open();
     expect(await served(port)).toBe(BEFORE);
@@ -146,6 +151,125 @@ describe("new files", () => {
   });
 });
 
+describe("of several certificates", () => {
+  const WILD_NAME = "wild.shop.example";
+
+  /** The first two pairs are of these names, in folders of their own. */
+  async function openSeveral() {
+    const first = await openSecureShop(await greeting());
+    const folders = [join(first.folder, "one"), join(first.folder, "two")] as const;
+    for (const folder of folders) await mkdir(folder);
+    await writePair(folders[0], FIRST);
+    await writePair(folders[1], WILD);
+    const certificates = folders.map((folder) => {
+      return { certFile: join(folder, "tls.crt"), keyFile: join(folder, "tls.key") };
+    });
+    const log: string[] = [];
+    const destination = { write: (line: string) => void log.push(line) };
+    const logger = createLogger({ level: "info", format: "json", destination });
+    const used: string[] = [];
+    const onUsed = (file: string, ms: number): void => {
+      used.push(`${file.slice(first.folder.length)} ${new Date(ms).getUTCFullYear()}`);
+    };
+    const listener = new Listener(first.shop.gateway, {
+      host: "127.0.0.1",
+      port: 0,
+      headerBytes: 16_384,
+      tls: { certificates, judge: keyPairFault, logger, onUsed },
+    });
+    onTestFinished(() => listener.drain(AbortSignal.abort()));
+    const { port } = await listener.open();
+    return { port, listener, folders, log, used };
+  }
+
+  /** What a client does that trusts these two alone, by each protocol: the status, or why it refuses. */
+  function visit(port: number, servername: string): Promise<readonly [h1: unknown, h2: unknown]> {
+    const place = { host: "127.0.0.1", port, servername, ca: [FIRST.cert, WILD.cert] };
+    const h1 = new Promise<unknown>((resolve) => {
+      const options = { ...place, path: "/free", headers: { host: "shop.example" }, agent: false };
+      const asked = request(options, (answer) => resolve(answer.resume().statusCode));
+      asked.once("error", ({ message }) => resolve(message));
+      asked.end();
+    });
+    const h2 = new Promise<unknown>((resolve) => {
+      const session = connectH2(`https://127.0.0.1:${port}`, place);
+      session.once("error", ({ message }) => resolve(message));
+      session.once("connect", async () => {
+        const { status } = await answerOf(begin(session));
+        session.destroy();
+        resolve(status);
+      });
+    });
+    return Promise.all([h1, h2]);
+  }
+
+  test("each name gets its own by either protocol, and who names another or none the first", async () => {
+    const { port, used } = await openSeveral();
+    for (const name of ["shop.example", "www.shop.example", "WWW.SHOP.example", "other.example"]) {
+      expect(await visit(port, name), name).toEqual([200, 200]);
+    }
+    const refused = expect.stringContaining("altnames");
+    for (const name of ["a.b.shop.example", "elsewhere.example"]) {
+      expect(await visit(port, name), name).toEqual([refused, refused]);
+    }
+    expect(await served(port, "other.example")).toBe(WILD_NAME);
+    expect(await served(port, "elsewhere.example")).toBe(BEFORE);
+    expect(await served(port)).toBe(BEFORE);
+    expect(used).toEqual(["/one/tls.crt 2125", "/two/tls.crt 2125"]);
+  });
+
+  test("one that is half written stays as it was, and the others change meanwhile", async () => {
+    const { port, listener, folders, log } = await openSeveral();
+    await writeFile(join(folders[1], "tls.crt"), SECOND.cert);
+    await writePair(folders[0], SECOND);
+    expect(await listener.reloadCertificate()).toBe(false);
+    expect(await served(port, "other.example")).toBe(WILD_NAME);
+    expect(await served(port)).toBe(AFTER);
+    const said = log.filter((line) => line.includes("the new certificate is not used"));
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(`${join(folders[1], "tls.crt")} does not match the key`);
+    // The pair is whole, and for other names than before: those are nobody's any more.
+    await writePair(folders[0], WILD);
+    await writeFile(join(folders[1], "tls.key"), SECOND.key);
+    expect(await listener.reloadCertificate()).toBe(true);
+    expect(await served(port, "shop.example")).toBe(AFTER);
+    expect(await served(port, "other.example")).toBe(WILD_NAME);
+    expect(await served(port, "elsewhere.example")).toBe(WILD_NAME);
+  });
+
+  test("a session is taken up again under the name that it began with", async () => {
+    const { port } = await openSeveral();
+    const place = { host: "127.0.0.1", port, servername: "other.example", ca: WILD.cert };
+    const visited = async (session?: Buffer) => {
+      const socket = connect({ ...place, ...(session === undefined ? {} : { session }) });
+      let ticket: Buffer | undefined;
+      socket.on("session", (told: Buffer) => (ticket = told));
+      socket.write("GET /free HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+      await once(socket, "data");
+      const isReused = socket.isSessionReused();
+      socket.destroy();
+      return { isReused, ticket };
+    };
+    const { isReused, ticket } = await visited();
+    expect(isReused).toBe(false);
+    expect((await visited(ticket)).isReused).toBe(true);
+  });
+
+  test("one that cannot be served keeps the listener from opening", async () => {
+    const { folder, shop } = await openSecureShop(await greeting());
+    const good = { certFile: join(folder, "tls.crt"), keyFile: join(folder, "tls.key") };
+    const logger = createLogger({ level: "silent", format: "json" });
+    const certificates = [good, { ...good, keyFile: join(folder, "none.key") }];
+    const listener = new Listener(shop.gateway, {
+      host: "127.0.0.1",
+      port: 0,
+      headerBytes: 16_384,
+      tls: { certificates, judge: keyPairFault, logger },
+    });
+    await expect(listener.open()).rejects.toThrow(/none\.key cannot be read/);
+  });
+});
+
 test("a listener whose files cannot be served does not open, and says why", async () => {
   const { folder, shop } = await openSecureShop(await greeting());
   const logger = createLogger({ level: "silent", format: "json" });
@@ -154,7 +278,7 @@ test("a listener whose files cannot be served does not open, and says why", asyn
   const open = (keyFile: string) =>
     new Listener(shop.gateway, {
       ...place,
-      tls: { ...files, keyFile, judge: keyPairFault, logger },
+      tls: { certificates: [{ ...files, keyFile }], judge: keyPairFault, logger },
     }).open();
   await expect(open(join(folder, "none.key"))).rejects.toThrow(/none\.key cannot be read/);
   await expect(open(join(folder, "tls.crt"))).rejects.toThrow(/has no private key/);

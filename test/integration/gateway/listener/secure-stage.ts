@@ -53,8 +53,7 @@ export async function openSecureShop(
     port: 0,
     headerBytes: HEADER_BYTES,
     tls: {
-      certFile: join(folder, "tls.crt"),
-      keyFile: join(folder, "tls.key"),
+      certificates: [{ certFile: join(folder, "tls.crt"), keyFile: join(folder, "tls.key") }],
       judge: keyPairFault,
       logger: createLogger({ level: "info", format: "json", destination }),
     },
