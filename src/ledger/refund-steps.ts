@@ -12,6 +12,12 @@ export type OpenRefundState = Exclude<RefundState, "REFUNDED" | "FAILED">;
 /** So long after its refund was asked for a payment is final that nobody here watches, milliseconds. */
 export const UNWATCHED_MS = 3_600_000;
 
+/** What whoever shows a payment is told that was paid back. */
+export const PAID_BACK = {
+  code: "invalid_transaction_state",
+  detail: "this payment was refunded by the seller; sign a new one",
+} as const;
+
 /** A transfer that pays back, signed by the key for it: stored before anybody sees it. */
 export interface RefundTransfer {
   readonly key: PaymentKey;

@@ -11,7 +11,7 @@ import type { Forgotten, ForgetStep } from "../forgetting.ts";
 import { resolve } from "../resolution.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
-import { forgetPayer } from "./sqlite-sweep.ts";
+import { forgetPayer } from "./sqlite-forgetting.ts";
 
 /** How long an operator waits for the answer; what is older is not carried out any more, milliseconds. */
 export const ANSWER_MS = 10_000;
@@ -64,13 +64,13 @@ export class SqliteResolutions {
 
   #answer(key: string, wanted: Asked): Resolved | Forgotten {
     const ground = { core: this.#core, database: this.#database };
-    if (wanted.verb === "forget") return forgetPayer(ground, this.#life, wanted);
+    if (wanted.verb === "forget-step") return forgetPayer(ground, this.#life, wanted);
     const judge = (row: Parameters<typeof resolve>[0]) => resolve(row, wanted);
     return this.#core.take(key, wanted.by, judge).outcome;
   }
 }
 
-type Asked = Resolution | ({ readonly verb: "forget" } & ForgetStep);
+type Asked = Resolution | ({ readonly verb: "forget-step" } & ForgetStep);
 
 interface Beside {
   readonly path: string;
@@ -79,9 +79,10 @@ interface Beside {
 
 /** As {@link resolveBeside}: one step of {@link Forgetting.forget}. */
 export async function forgetBeside(beside: Beside, step: ForgetStep): Promise<Forgotten> {
-  const answer = await ask(beside, step.payer, { verb: "forget", ...step });
+  const answer = await ask(beside, step.payer, { verb: "forget-step", ...step });
+  // A process of another version does not know that verb, and has changed nothing.
   if ("named" in answer) return answer;
-  throw new LedgerUnavailable("the process that has the ledger open is of an older version");
+  throw new LedgerUnavailable("the process that has the ledger open is of another version");
 }
 
 /**
