@@ -46,7 +46,13 @@ export type RefundStep =
       readonly transfer: RefundTransfer;
       readonly maxAtomic: bigint;
     }
-  | { readonly kind: "told"; readonly attempt: number; readonly detail: string }
+  /** Why it waits. `isRefusal`: the transfer itself was refused, not only kept back here. */
+  | {
+      readonly kind: "told";
+      readonly attempt: number;
+      readonly detail: string;
+      readonly isRefusal: boolean;
+    }
   | { readonly kind: "refunded"; readonly attempt: number; readonly transaction: string }
   /** Only where no transfer of it can ever be moved any more. */
   | { readonly kind: "failed"; readonly attempt: number; readonly detail: string };
@@ -69,6 +75,8 @@ export interface RefundFacts {
   readonly transaction: string | null;
   /** Why it is not sent now, or has failed. */
   readonly detail: string | null;
+  /** Why the last transfer was refused while it counted, whatever was told since. */
+  readonly refusal: string | null;
 }
 
 /** A refund that is under way. */

@@ -148,8 +148,18 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "signs again what was refused", {
     file: REFUNDS,
-    find: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
-    put: "if (refund.detail !== undefined) await this.#send(work);",
+    find: "if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);",
+    put: "if (refund.refusal !== undefined) await this.#send(work);",
+  }),
+  caughtBy(WORKER, "takes for refused what a replica with another key has kept back", {
+    file: REFUNDS,
+    find: "if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);",
+    put: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
+  }),
+  caughtBy(WORKER, "tries again for ever what it has no token for", {
+    file: REFUNDS,
+    find: "if (!work.refunder.has(asset)) return this.#failed(refund, unknownToken(refund));",
+    put: "if (!work.refunder.has(asset)) throw new Error(unknownToken(refund));",
   }),
   caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
     file: "src/ledger/sqlite/sqlite.ts",

@@ -121,11 +121,15 @@ export function describeRefunds(open: OpenLedger): void {
     it("with another transfer, where the one before it is over", async () => {
       const ledger = await asked();
       await send(ledger, 1);
-      await step(ledger, { kind: "told", attempt: 1, detail: "it is refused" });
+      await step(ledger, { kind: "told", attempt: 1, detail: "it is refused", isRefusal: true });
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ detail: "it is refused" }]);
+      await step(ledger, { kind: "told", attempt: 1, detail: "kept back", isRefusal: false });
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+        { detail: "kept back", refusal: "it is refused" },
+      ]);
       expect(await send(ledger, 2)).toBe("done");
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
-        { attempt: 2, detail: null, transfer: transferOf(102) },
+        { attempt: 2, detail: null, refusal: null, transfer: transferOf(102) },
       ]);
     });
 

@@ -92,7 +92,10 @@ function open(maxAtomic = 10n ** 9n, changes: Partial<RefundsOptions> = {}): Ref
   });
 }
 
-function mechanismsOf({ address = PAYER } = {}): RefundsOptions["mechanisms"] {
+function mechanismsOf({
+  address = PAYER,
+  has = (_asset: string): boolean => true,
+} = {}): RefundsOptions["mechanisms"] {
   return (["base", NETWORK] as const).map((network) => {
     return {
       network,
@@ -102,6 +105,7 @@ function mechanismsOf({ address = PAYER } = {}): RefundsOptions["mechanisms"] {
         address,
         validMs: VALID_MS,
         hasNonces: true,
+        has,
         balance: () => Promise.resolve(0n),
         transfer: async (back) => {
           const { paymentPayload, paymentRequirements } = examplePayment(100 + back.number).request;
@@ -331,6 +335,33 @@ describe("a refund", () => {
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
   });
 
+  test("in a token that is not taken any more is for the operator, and holds up no other", async () => {
+    const [sale] = await ledger.refunds(NETWORK, 1);
+    if (sale === undefined) throw new Error("it is asked for");
+    const failed = new Map<string, string>();
+    const waiting = Array.from({ length: 600 }, (_, index): OpenRefund => {
+      return { ...sale, key: examplePayment(1_000 + index).key, asset: "0xgone" };
+    });
+    const kept: RefundsOptions["ledger"] = {
+      refunds: async (_network, limit, state) =>
+        [...waiting, sale]
+          .filter((each) => each.state === (state ?? each.state) && !failed.has(each.key))
+          .slice(0, limit),
+      outcome: (key) => ledger.outcome(key),
+      step: (key, transition) => {
+        const { to } = Object(transition);
+        if (to?.kind === "failed") failed.set(key, to.detail);
+        return ledger.step(key, transition);
+      },
+    };
+    settle = () => Promise.resolve(settled);
+    const has = (asset: string): boolean => asset !== "0xgone";
+    await rounds(open(undefined, { ledger: kept, mechanisms: mechanismsOf({ has }) }), 3);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
+    expect(failed.size).toBe(waiting.length);
+    expect(failed.get(waiting[0]?.key ?? "")).toMatch(/^its token 0xgone is not one that is taken/);
+  });
+
   /** Until its first transfer is over, and the next one signed. */
   async function signAgain(refunds: Refunds): Promise<void> {
     await rounds(refunds, 2);
@@ -390,6 +421,32 @@ describe("a refund", () => {
 
   describe("whose transfer is of a key that was replaced", () => {
     const address = "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955";
+
+    const newer = () => open(undefined, { mechanisms: mechanismsOf({ address }) });
+
+    test("is signed again, whoever is first, where a replica with another key only kept it back", async () => {
+      const refunds = open();
+      await rounds(refunds, 1);
+      await rounds(newer(), 1);
+      expect(await found()).toMatchObject({ detail: expect.stringMatching(/replaced/) });
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(await shown()).toMatchObject({ state: "SENDING" });
+      expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    });
+
+    test("fails for what it was refused for, whatever was told since", async () => {
+      settle = () => Promise.resolve(refused);
+      const refunds = open();
+      await rounds(refunds, 1);
+      await rounds(newer(), 1);
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(await shown()).toMatchObject({
+        state: "FAILED",
+        detail: "insufficient_funds: the wallet is empty",
+      });
+    });
 
     test("says so, and has another signed when that is over, whatever was said of it", async () => {
       settle = () => Promise.resolve(refused);
