@@ -148,6 +148,7 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
   test("are filtered", async () => {
     const { undelivered, exhausted, failed, signed, handedOver, settledForOthers } = prepared;
     expect(keysOf(await list("--undelivered"))).toEqual([exhausted.key, undelivered.key]);
+    expect(keysOf(await list("--unrefunded"))).toEqual([]);
     expect(keysOf(await list("--state", "signed"))).toEqual([handedOver.key, signed.key]);
     expect(keysOf(await list("--state", "FAILED,SIGNED"))).toEqual([
       handedOver.key,

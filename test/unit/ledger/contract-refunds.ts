@@ -165,6 +165,28 @@ export function describeRefunds(open: OpenLedger): void {
       expect(await ledger.books.counts()).toMatchObject({ unrefunded: 0 });
     });
 
+    it("nothing that has failed, which is listed by itself, delivered or not", async () => {
+      const ledger = await asked();
+      const sold = examplePayment(2);
+      await bring(ledger, sold, "delivered");
+      await ask(ledger, sold.key);
+      await bring(ledger, examplePayment(3), "claimfailed");
+      const listed = async () => {
+        const found = await ledger.books.list({ unrefunded: true, limit: 9 });
+        return found.map((each) => each.key).toSorted();
+      };
+      expect(await listed()).toEqual([]);
+      for (const of of [key, sold.key]) {
+        await step(ledger, { kind: "failed", attempt: 0, detail: "blocked" }, of);
+      }
+      expect(await listed()).toEqual([key, sold.key].toSorted());
+      expect(await ledger.books.list({ unrefunded: true, undelivered: true, limit: 9 })).toEqual(
+        [],
+      );
+      await ask(ledger, sold.key);
+      expect(await listed()).toEqual([key]);
+    });
+
     it("what was delivered, which stays delivered", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "delivered");
