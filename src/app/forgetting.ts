@@ -1,11 +1,10 @@
 /** What is forgotten of a payer, in whichever process may write the ledger: beside a running gateway or without one. */
 import type { Config } from "../config/config.ts";
-import { forgetAll, type Forgotten as Step } from "../ledger/forgetting.ts";
+import { forgetAll, type Forgotten } from "../ledger/forgetting.ts";
 import { forgetBeside } from "../ledger/sqlite/sqlite-resolutions.ts";
 import { writeLedger } from "./resolutions.ts";
 
-/** What of him has gone, or would. */
-export type Forgotten = Omit<Step, "next">;
+export type { Forgotten } from "../ledger/forgetting.ts";
 
 /**
  * All of it, or nothing: looks first, and where something of him is not over only tells that. `isTried`: looks only.

@@ -35,7 +35,7 @@ export interface ForgetStep {
   readonly payer: string;
   /** Nothing goes: it is told what would. */
   readonly isTried: boolean;
-  /** The {@link Forgotten.next} of the step before; undefined at first. */
+  /** The {@link ForgottenInStep.next} of the step before; undefined at first. */
   readonly from?: ForgetPlace | undefined;
 }
 
@@ -47,6 +47,7 @@ export interface Unfinished {
   readonly fromMs: number | null;
 }
 
+/** What has gone of a payer, or would. */
 export interface Forgotten {
   /** Payments without a row now, with their histories, requests and kept answers. */
   readonly payments: number;
@@ -60,13 +61,16 @@ export interface Forgotten {
   readonly unfinished: number;
   /** The newest of those. */
   readonly named: readonly Unfinished[];
+}
+
+export interface ForgottenInStep extends Forgotten {
   /** Where the next step goes on; null: that was the last one. */
   readonly next: ForgetPlace | null;
 }
 
 export interface Forgetting {
   /** One bounded step. Where one of the payments that it looks at is not over, nothing goes, and no further step follows. */
-  forget(step: ForgetStep): Promise<Forgotten>;
+  forget(step: ForgetStep): Promise<ForgottenInStep>;
 }
 
 /** A payment of the payer, as a store has read it. */
@@ -98,7 +102,7 @@ export function forgottenIn(
   looked: readonly Pick<ForgetPlace, "ms" | "id">[],
   { going, unfinished }: ForgettingVerdict<PaymentOfPayer>,
   submissions = 0,
-): Forgotten {
+): ForgottenInStep {
   const { stage } = placeOf(step);
   const last = looked.length < lookedAt(step) ? undefined : looked.at(-1);
   const behind = startOf(stage === "payments" ? "transfers" : "rest");
@@ -116,13 +120,13 @@ export function forgottenIn(
 }
 
 /** The same of the rest. @param messages the places of those that it has looked at, in their order */
-export function forgottenRest(usedElsewhere: number, messages: readonly number[]): Forgotten {
+export function forgottenRest(usedElsewhere: number, messages: readonly number[]): ForgottenInStep {
   const last = messages.length < MESSAGES_TOGETHER ? undefined : messages.at(-1);
   const next = last === undefined ? null : ({ stage: "rest", ms: 0, id: last } as const);
   return { ...NOTHING, usedElsewhere, next };
 }
 
-const NOTHING: Forgotten = {
+const NOTHING: ForgottenInStep = {
   payments: 0,
   buried: 0,
   submissions: 0,
@@ -134,12 +138,12 @@ const NOTHING: Forgotten = {
 
 /** All steps, one after the other: what they have told together. */
 export async function forgetAll(
-  forget: (step: ForgetStep) => Promise<Forgotten>,
+  forget: (step: ForgetStep) => Promise<ForgottenInStep>,
   asked: Pick<ForgetStep, "payer" | "isTried">,
-): Promise<Omit<Forgotten, "next">> {
-  let { next: from, ...sum }: Forgotten = { ...NOTHING, next: startOf("payments") };
+): Promise<Forgotten> {
+  let { next: from, ...sum }: ForgottenInStep = { ...NOTHING, next: startOf("payments") };
   while (from !== null) {
-    const { next, ...gone }: Forgotten = await forget({ ...asked, from });
+    const { next, ...gone }: ForgottenInStep = await forget({ ...asked, from });
     sum = {
       payments: sum.payments + gone.payments,
       buried: sum.buried + gone.buried,

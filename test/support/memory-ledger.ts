@@ -45,7 +45,7 @@ import {
 } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
-import type { Forgotten, ForgetStep } from "../../src/ledger/forgetting.ts";
+import type { ForgottenInStep, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedOutcome, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
@@ -399,7 +399,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return sweepMemory({ store: this.#store, books: this.books, nowMs }, step);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     this.#requireOpen();
     return forgetInMemory(this.#store, this.#moment().nowMs, step);
   }

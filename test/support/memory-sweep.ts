@@ -9,7 +9,7 @@ import {
   placeOf,
   type ForgetPlace,
   type ForgetStep,
-  type Forgotten,
+  type ForgottenInStep,
 } from "../../src/ledger/forgetting.ts";
 import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
@@ -54,7 +54,11 @@ export async function sweepMemory(
 }
 
 /** See {@link Forgetting.forget}: payments in the order of their claims have their place in that as their id. */
-export function forgetInMemory(store: MemoryStore, nowMs: number, step: ForgetStep): Forgotten {
+export function forgetInMemory(
+  store: MemoryStore,
+  nowMs: number,
+  step: ForgetStep,
+): ForgottenInStep {
   const place = placeOf(step);
   return place.stage === "rest"
     ? forgetRest(store, step, place)
@@ -66,7 +70,7 @@ function forgetPayments(
   nowMs: number,
   step: ForgetStep,
   { stage, ms, id }: ForgetPlace,
-): Forgotten {
+): ForgottenInStep {
   const newest = [...store.payments]
     .map(([key, kept], index) => ({ key, kept, ms: kept.claimedMs, id: index }))
     .filter(({ kept }) => isOfStage(kept, step, stage))
@@ -102,7 +106,7 @@ function forgetRest(
   store: MemoryStore,
   { payer, isTried }: ForgetStep,
   { id: from }: ForgetPlace,
-): Forgotten {
+): ForgottenInStep {
   const elsewhere = [...store.usedElsewhere].filter(([, each]) => isOf(payer, each.payer));
   if (isTried) return forgottenRest(elsewhere.length, []);
   for (const [key] of elsewhere) store.usedElsewhere.delete(key);

@@ -8,7 +8,7 @@ import {
   placeOf,
   type ForgetPlace,
   type ForgetStep,
-  type Forgotten,
+  type ForgottenInStep,
 } from "../forgetting.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { closeSubmission } from "./postgres-accounts.ts";
@@ -74,7 +74,7 @@ const LOCK: Statement = {
 };
 
 /** See {@link Forgetting.forget}. No replica sweeps meanwhile. */
-export function forgetPayer(database: PostgresDatabase, step: Step): Promise<Forgotten> {
+export function forgetPayer(database: PostgresDatabase, step: Step): Promise<ForgottenInStep> {
   const place = placeOf(step);
   return database.transaction(async (session) => {
     await session.query(LOCK, [SWEEP_LOCK]);
@@ -88,7 +88,7 @@ async function forgetPayments(
   session: Session,
   step: Step,
   stage: keyof typeof BY_STAGE,
-): Promise<Forgotten> {
+): Promise<ForgottenInStep> {
   const { ms, id } = placeOf(step);
   const asked = [step.payer.toLowerCase(), ms, id, lookedAt(step)];
   const rows = await session.query(BY_STAGE[stage], asked);
@@ -116,7 +116,7 @@ async function forgetRest(
   session: Session,
   { payer: name, isTried, nowMs }: Step,
   { id: from }: ForgetPlace,
-): Promise<Forgotten> {
+): Promise<ForgottenInStep> {
   const payer = name.toLowerCase();
   if (isTried) {
     const [counted] = await session.query(COUNT_ELSEWHERE, [payer]);

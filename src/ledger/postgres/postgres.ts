@@ -54,7 +54,7 @@ import {
 } from "./postgres-submissions.ts";
 import { forgetPayer } from "./postgres-forgetting.ts";
 import { sweepOnce } from "./postgres-sweep.ts";
-import type { Forgotten, ForgetStep } from "../forgetting.ts";
+import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
 import type { Purse, Draws, Spend } from "../purse.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
@@ -268,7 +268,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return sweepOnce(this.#database, { ...step, nowMs }, this.#ground.onUnreadable);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     return forgetPayer(this.#database, { ...step, nowMs: this.#steps.moment.nowMs });
   }
 

@@ -8,7 +8,7 @@ import {
   placeOf,
   type ForgetPlace,
   type ForgetStep,
-  type Forgotten,
+  type ForgottenInStep,
 } from "../forgetting.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readSubmissionRow } from "../submission-row.ts";
@@ -28,7 +28,7 @@ const BY_STAGE = {
 } as const;
 
 /** One step of {@link Forgetting.forget}, within a transaction. */
-export function forgetPayer(ground: SweptGround, life: string, step: ForgetStep): Forgotten {
+export function forgetPayer(ground: SweptGround, life: string, step: ForgetStep): ForgottenInStep {
   const place = placeOf(step);
   return place.stage === "rest"
     ? forgetRest(ground, step, place)
@@ -40,7 +40,7 @@ function forgetPayments(
   life: string,
   step: ForgetStep,
   stage: keyof typeof BY_STAGE,
-): Forgotten {
+): ForgottenInStep {
   core.storeNow();
   const { ms, id } = placeOf(step);
   const rows = database.all(
@@ -84,7 +84,7 @@ function forgetRest(
   { core, database }: SweptGround,
   { payer: name, isTried }: ForgetStep,
   { id: from }: ForgetPlace,
-): Forgotten {
+): ForgottenInStep {
   const payer = name.toLowerCase();
   const isFirst = from === 0;
   if (isTried) {

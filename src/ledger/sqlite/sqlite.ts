@@ -56,7 +56,7 @@ import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { forgetPayer } from "./sqlite-forgetting.ts";
 import { sweepOnce } from "./sqlite-sweep.ts";
-import type { Forgotten, ForgetStep } from "../forgetting.ts";
+import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
 import { firstSubmission, requireSignedFor, submittedOf } from "../submission-row.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedOutcome } from "../tombstone.ts";
@@ -301,7 +301,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return sweepOnce(ground, this.#options.life, step);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     const ground = { core: this.#core, database: this.#database };
     return this.#core.write(() => forgetPayer(ground, this.#options.life, step));
   }

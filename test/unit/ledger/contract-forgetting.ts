@@ -5,7 +5,7 @@ import {
   forgetAll,
   LOOKED_AT_TOGETHER,
   MESSAGES_TOGETHER,
-  type Forgotten,
+  type ForgottenInStep,
   type ForgetStep,
 } from "../../../src/ledger/forgetting.ts";
 import type { Ledger, RefundStep } from "../../../src/ledger/ledger.ts";
@@ -230,7 +230,7 @@ export function describeForgetting(open: OpenLedger): void {
       expect(await ledger.books.list({ limit: 9 })).toEqual([]);
     });
 
-    const noting = async (counts: number[], step: ForgetStep): Promise<Forgotten> => {
+    const noting = async (counts: number[], step: ForgetStep): Promise<ForgottenInStep> => {
       const told = await place().ledger.forget(step);
       counts.push(told.payments);
       return told;
@@ -266,7 +266,7 @@ export function describeForgetting(open: OpenLedger): void {
       for (let number = 1; number <= count; number += 1) await told(number, PAYER);
       const left = async () => (await ledger.outbox.list({}, 9_999)).length;
       const steps: number[] = [];
-      const counting = async (step: ForgetStep): Promise<Forgotten> => {
+      const counting = async (step: ForgetStep): Promise<ForgottenInStep> => {
         const before = await left();
         const forgotten = await ledger.forget(step);
         steps.push(before - (await left()));

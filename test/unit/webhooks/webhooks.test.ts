@@ -89,8 +89,8 @@ async function stored(recipient = "shop"): Promise<readonly OutboxMessage[]> {
 /** Resolves when the outbox was counted since, and what it says was told. */
 async function counted(): Promise<void> {
   let looks = 0;
-  const { counts } = outbox;
-  outbox.counts = () => ((looks += 1), counts.call(outbox));
+  const counts = outbox.counts.bind(outbox);
+  outbox.counts = () => ((looks += 1), counts());
   await until(() => looks > 0);
   outbox.counts = counts;
   await new Promise(setImmediate);

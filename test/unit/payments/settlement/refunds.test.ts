@@ -12,31 +12,19 @@ import { MemoryLedger, MemoryStore } from "../../../support/memory-ledger.ts";
 import { silentTelemetry } from "../../../simulation/silent-telemetry.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
 import { bring, NETWORK, SETTLEMENT } from "../../ledger/ledger-driver.ts";
+import {
+  behind,
+  EXPIRED,
+  OVER_MS,
+  refused,
+  RETRIABLE,
+  SALE,
+  settled,
+  UNUSED,
+  VALID_MS,
+} from "./refund-parts.ts";
 
 const { signal } = new AbortController();
-const SALE = examplePayment(1);
-const VALID_MS = 600_000;
-const OVER_MS = 900_000;
-const UNUSED: Confirmation = { kind: "unknown", detail: "unused", isUnused: true };
-const refusal = { code: "invalid_transaction_state", detail: "expired unused" } as const;
-const EXPIRED: Confirmation = { kind: "failed", refusal, retriable: false };
-const RETRIABLE: Confirmation = { kind: "failed", refusal, retriable: true };
-
-const settled: SettleResponse = {
-  success: true,
-  transaction: "0xback",
-  network: NETWORK,
-  payer: PAYER,
-};
-const refused: SettleResponse = {
-  success: false,
-  errorReason: "insufficient_funds",
-  detail: "the wallet is empty",
-  transaction: "",
-  network: NETWORK,
-  payer: PAYER,
-};
-
 let time: ManualTime;
 let store: MemoryStore;
 let ledger: MemoryLedger;
@@ -290,15 +278,11 @@ describe("a refund", () => {
     const waiting = Array.from({ length: 1_000 }, (_, index) => {
       return { ...sale, key: examplePayment(1_000 + index).key, network: "base" };
     });
-    const refunds: RefundsOptions["ledger"]["refunds"] = async (network, limit, state) =>
-      [...waiting, sale]
-        .filter((each) => each.network === network && each.state === (state ?? each.state))
-        .slice(0, limit);
-    const step = ledger.step.bind(ledger);
-    const outcome = ledger.outcome.bind(ledger);
     const isOpen = (network: string) => network === NETWORK;
     settle = () => Promise.resolve(settled);
-    await open(undefined, { ledger: { refunds, step, outcome }, gate: { isOpen } }).round(signal);
+    await open(undefined, { ledger: behind(ledger, waiting, sale), gate: { isOpen } }).round(
+      signal,
+    );
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
     expect(signed).toHaveLength(1);
   });
@@ -317,10 +301,6 @@ describe("a refund", () => {
         transfer,
       };
     });
-    const refunds: RefundsOptions["ledger"]["refunds"] = async (_network, limit, state) =>
-      [...waiting, sale].filter((each) => each.state === (state ?? each.state)).slice(0, limit);
-    const step = ledger.step.bind(ledger);
-    const outcome = ledger.outcome.bind(ledger);
     const ours = transferKey(1);
     const facilitator: RefundsOptions["facilitator"] = {
       read: (request) => Payment.read(request, () => undefined),
@@ -330,7 +310,7 @@ describe("a refund", () => {
         return refused;
       },
     };
-    const at = open(undefined, { ledger: { refunds, step, outcome }, facilitator });
+    const at = open(undefined, { ledger: behind(ledger, waiting, sale), facilitator });
     await rounds(at, 2);
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
   });
@@ -342,18 +322,7 @@ describe("a refund", () => {
     const waiting = Array.from({ length: 600 }, (_, index): OpenRefund => {
       return { ...sale, key: examplePayment(1_000 + index).key, asset: "0xgone" };
     });
-    const kept: RefundsOptions["ledger"] = {
-      refunds: async (_network, limit, state) =>
-        [...waiting, sale]
-          .filter((each) => each.state === (state ?? each.state) && !failed.has(each.key))
-          .slice(0, limit),
-      outcome: (key) => ledger.outcome(key),
-      step: (key, transition) => {
-        const { to } = Object(transition);
-        if (to?.kind === "failed") failed.set(key, to.detail);
-        return ledger.step(key, transition);
-      },
-    };
+    const kept = behind(ledger, waiting, sale, (key, detail) => failed.set(key, detail));
     settle = () => Promise.resolve(settled);
     const has = (asset: string): boolean => asset !== "0xgone";
     await rounds(open(undefined, { ledger: kept, mechanisms: mechanismsOf({ has }) }), 3);
