@@ -373,17 +373,17 @@ export const MIGRATIONS: readonly string[] = [
     since_ms bigint NOT NULL
   );
   `,
+  // Transfers that pay back, by whom they were sent to: whoever is forgotten takes all of them along.
+  `
+  CREATE INDEX transfers_back ON coinslot.payments (lower(pay_to), created_ms, id)
+    WHERE binding IS NULL AND route IS NOT NULL;
+  `,
   // What was sold counts in its hour although it was paid back since.
   `
   DROP TRIGGER reservation_failed ON coinslot.payments;
   CREATE TRIGGER reservation_failed AFTER UPDATE OF state ON coinslot.payments
     FOR EACH ROW WHEN (NEW.state = 'FAILED' AND NEW.held_transaction IS NULL)
     EXECUTE FUNCTION coinslot.give_reservation_back();
-  `,
-  // Transfers that pay back, by whom they were sent to: whoever is forgotten takes all of them along.
-  `
-  CREATE INDEX transfers_back ON coinslot.payments (lower(pay_to), created_ms, id)
-    WHERE binding IS NULL AND route IS NOT NULL;
   `,
 ];
 
