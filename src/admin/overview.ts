@@ -138,7 +138,7 @@ export class Overview {
       unrefunded,
       "A refund has failed, or is over what may be paid back on a day",
       "refunds have failed, or are over what may be paid back on a day",
-      `${payments} --state FAILED`,
+      `${payments} --unrefunded`,
     );
     for (const { labels } of gaugesOf(told, "coinslot_network_closed_reason")) {
       const text = `${labels["network"] ?? ""} is closed: ${labels["reason"] ?? ""}`;

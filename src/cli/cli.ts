@@ -132,6 +132,7 @@ function addPayments(program: Command, done: (code: number) => void): void {
     "state",
     "undelivered",
     "held",
+    "unrefunded",
     "network",
     "payer",
     "since",
@@ -168,6 +169,7 @@ function addPayments(program: Command, done: (code: number) => void): void {
     )
     .option("--undelivered", "only those paid for and not delivered")
     .option("--held", "only those paid in a transaction that is not ours, which wait for you")
+    .option("--unrefunded", "only those whose refund has failed, which wait for you")
     .addOption(
       new Option("--resolve <key>", "say what becomes of one payment").conflicts([
         ...filters,

@@ -11,13 +11,7 @@ import { anyClient, knownClient } from "../fairness/fair-lane.ts";
 import { BAZAAR } from "../x402/bazaar.ts";
 import { EXTENSION_RESPONSES_HEADER } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import {
-  nameOfCaip2,
-  pendingV2,
-  settlementV2,
-  verdictV2,
-  type SettleResponseV2,
-} from "../x402/version-2.ts";
+import { nameOfCaip2, pendingV2, inVersion1, settlementV2, verdictV2 } from "../x402/version-2.ts";
 import { toldRequirements } from "../x402/told-bazaar.ts";
 import {
   X402_VERSION,
@@ -244,7 +238,7 @@ export class FacilitatorEndpoints {
   async #verify({ request, response, caller, name }: Called): Promise<void> {
     const parsed = await this.#read(request);
     const inItsWords = (verdict: VerifyResponse): object => {
-      return versionOf(parsed) === X402_VERSION_2 ? verdictV2(verdict) : verdict;
+      return versionOf(parsed) === X402_VERSION_2 ? verdictV2(verdict) : inVersion1(verdict);
     };
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
@@ -270,8 +264,8 @@ export class FacilitatorEndpoints {
   async #settle({ request, response, caller, name, inTurn, gone }: Called): Promise<void> {
     const parsed = await this.#read(request);
     const isV2 = versionOf(parsed) === X402_VERSION_2;
-    const inItsWords = (settlement: SettleResponse): SettleResponse | SettleResponseV2 => {
-      return isV2 ? settlementV2(settlement) : settlement;
+    const inItsWords = (settlement: SettleResponse): object => {
+      return isV2 ? settlementV2(settlement) : inVersion1(settlement);
     };
     if (!parsed.ok) {
       const { status, code, detail, payer, network } = parsed;

@@ -54,8 +54,8 @@ export function guarded(open: WireFacilitator, { guard, ledger }: GuardedGround)
       }
       const answer = await open.verify(request, options.signal, options.client);
       if (!answer.isValid) {
-        const { invalidReason: code, detail = "" } = answer;
-        return failure({ code, detail }, network, payer);
+        const { invalidReason: code, detail = "", codeV2 } = answer;
+        return failure({ code, detail, ...(codeV2 && { codeV2 }) }, network, payer);
       }
       const refusal = refusalOf(request);
       return refusal === undefined

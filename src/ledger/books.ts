@@ -12,6 +12,8 @@ export interface PaymentFilter {
   readonly undelivered?: boolean;
   /** Paid in a transaction that is not ours and waiting for the operator; false: all others. */
   readonly held?: boolean;
+  /** Whose refund has failed and waits for the operator. */
+  readonly unrefunded?: boolean;
   readonly network?: string;
   /** Any letter case. */
   readonly payer?: string;

@@ -1,7 +1,8 @@
 /**
  * What was sold and burnt in an hour of the clock (UTC), counted by all who share a ledger. A sale counts from its
  * reservation, which comes after its payment was found good and before anything of it is signed, and is given back where
- * the payment is dropped or fails. Gas counts when it is known what a transaction cost.
+ * the payment is dropped or fails unpaid: what was paid back since was sold. Gas counts when it is known what a
+ * transaction cost.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { SubmissionCost } from "./accounts.ts";

@@ -13,16 +13,30 @@ import type { PaymentState } from "./transition.ts";
  * limits, and its answer may be had again.
  */
 const UNFORGETTABLE_MS = 86_400_000;
-/** Payments that go in one step, and that one step looks at which only tells. */
-const FORGOTTEN_TOGETHER = 200;
-const MAX_LOOKED_AT = 10_000;
+/**
+ * Payments that go in one step, that one step looks at which only tells, and messages that one step looks at: with SQLite
+ * every sale waits meanwhile.
+ */
+export const FORGOTTEN_TOGETHER = 25;
+export const LOOKED_AT_TOGETHER = 200;
+export const MESSAGES_TOGETHER = 1_000;
 /** Of payments that are not over so many are named. */
 const MAX_NAMED = 20;
+
+/** Where a step goes on: of payments at older ones than this. For nobody but the store that told it. */
+export interface ForgetPlace {
+  /** What he has paid, what was sent to him in return, and what else bears his name. */
+  readonly stage: "payments" | "transfers" | "rest";
+  readonly ms: number;
+  readonly id: number;
+}
 
 export interface ForgetStep {
   readonly payer: string;
   /** Nothing goes: it is told what would. */
   readonly isTried: boolean;
+  /** The {@link ForgottenInStep.next} of the step before; undefined at first. */
+  readonly from?: ForgetPlace | undefined;
 }
 
 /** A payment that is not over. */
@@ -33,6 +47,7 @@ export interface Unfinished {
   readonly fromMs: number | null;
 }
 
+/** What has gone of a payer, or would. */
 export interface Forgotten {
   /** Payments without a row now, with their histories, requests and kept answers. */
   readonly payments: number;
@@ -46,13 +61,16 @@ export interface Forgotten {
   readonly unfinished: number;
   /** The newest of those. */
   readonly named: readonly Unfinished[];
-  /** There may be older ones: ask again. */
-  readonly isMore: boolean;
+}
+
+export interface ForgottenInStep extends Forgotten {
+  /** Where the next step goes on; null: that was the last one. */
+  readonly next: ForgetPlace | null;
 }
 
 export interface Forgetting {
-  /** One bounded step. Where one of the payments that it looks at is not over, nothing goes. */
-  forget(step: ForgetStep): Promise<Forgotten>;
+  /** One bounded step. Where one of the payments that it looks at is not over, nothing goes, and no further step follows. */
+  forget(step: ForgetStep): Promise<ForgottenInStep>;
 }
 
 /** A payment of the payer, as a store has read it. */
@@ -63,8 +81,82 @@ export interface PaymentOfPayer extends Candidate {
 }
 
 /** How many payments a step looks at. */
-export function lookedAt({ isTried }: ForgetStep): number {
-  return isTried ? MAX_LOOKED_AT : FORGOTTEN_TOGETHER;
+export function lookedAt({ isTried }: Pick<ForgetStep, "isTried">): number {
+  return isTried ? LOOKED_AT_TOGETHER : FORGOTTEN_TOGETHER;
+}
+
+/** Where a step of it goes on. */
+export function placeOf({ from }: ForgetStep): ForgetPlace {
+  return from ?? startOf("payments");
+}
+
+/** The newest of a stage comes first; of the rest the oldest. */
+function startOf(stage: ForgetPlace["stage"]): ForgetPlace {
+  const first = stage === "rest" ? 0 : Number.MAX_SAFE_INTEGER;
+  return { stage, ms: first, id: first };
+}
+
+/** What is told of a step that has looked at payments, or transfers, in the order of their places. */
+export function forgottenIn(
+  step: ForgetStep,
+  looked: readonly Pick<ForgetPlace, "ms" | "id">[],
+  { going, unfinished }: ForgettingVerdict<PaymentOfPayer>,
+  submissions = 0,
+): ForgottenInStep {
+  const { stage } = placeOf(step);
+  const last = looked.length < lookedAt(step) ? undefined : looked.at(-1);
+  const behind = startOf(stage === "payments" ? "transfers" : "rest");
+  // What is gone is in nobody's way: what has come meanwhile is looked at, too.
+  const next = last === undefined ? behind : step.isTried ? { stage, ...last } : startOf(stage);
+  return {
+    ...NOTHING,
+    payments: going.length,
+    buried: going.filter(({ fate }) => fate === "buried").length,
+    submissions,
+    unfinished: unfinished.length,
+    named: unfinished.slice(0, MAX_NAMED),
+    next: unfinished.length > 0 && !step.isTried ? null : next,
+  };
+}
+
+/** The same of the rest. @param messages the places of those that it has looked at, in their order */
+export function forgottenRest(usedElsewhere: number, messages: readonly number[]): ForgottenInStep {
+  const last = messages.length < MESSAGES_TOGETHER ? undefined : messages.at(-1);
+  const next = last === undefined ? null : ({ stage: "rest", ms: 0, id: last } as const);
+  return { ...NOTHING, usedElsewhere, next };
+}
+
+const NOTHING: ForgottenInStep = {
+  payments: 0,
+  buried: 0,
+  submissions: 0,
+  usedElsewhere: 0,
+  unfinished: 0,
+  named: [],
+  next: null,
+};
+
+/** All steps, one after the other: what they have told together. */
+export async function forgetAll(
+  forget: (step: ForgetStep) => Promise<ForgottenInStep>,
+  asked: Pick<ForgetStep, "payer" | "isTried">,
+): Promise<Forgotten> {
+  let { next: from, ...sum }: ForgottenInStep = { ...NOTHING, next: startOf("payments") };
+  while (from !== null) {
+    const { next, ...gone }: ForgottenInStep = await forget({ ...asked, from });
+    sum = {
+      payments: sum.payments + gone.payments,
+      buried: sum.buried + gone.buried,
+      submissions: sum.submissions + gone.submissions,
+      usedElsewhere: sum.usedElsewhere + gone.usedElsewhere,
+      unfinished: sum.unfinished + gone.unfinished,
+      named: [...sum.named, ...gone.named].slice(0, MAX_NAMED),
+    };
+    from = next;
+  }
+  // Where something is not over nothing would go.
+  const isKept = asked.isTried && sum.unfinished > 0;
+  return isKept ? { ...sum, payments: 0, buried: 0 } : sum;
 }
 
 /** What becomes of each, the newest first. */
@@ -90,22 +182,4 @@ export function judgeForgetting<Each extends PaymentOfPayer>(
     else going.push({ payment, fate });
   }
   return { going: unfinished.length > 0 ? [] : going, unfinished };
-}
-
-/** What is told of a step. */
-export function forgottenIn(
-  step: ForgetStep,
-  looked: number,
-  { going, unfinished }: ForgettingVerdict<PaymentOfPayer>,
-  { submissions, usedElsewhere }: Pick<Forgotten, "submissions" | "usedElsewhere">,
-): Forgotten {
-  return {
-    payments: going.length,
-    buried: going.filter(({ fate }) => fate === "buried").length,
-    submissions,
-    usedElsewhere,
-    unfinished: unfinished.length,
-    named: unfinished.slice(0, MAX_NAMED),
-    isMore: unfinished.length === 0 && looked >= lookedAt(step),
-  };
 }

@@ -68,7 +68,10 @@ export function isHeld({ state, heldTransaction }: PaymentRow): boolean {
 }
 
 /** The seller has paid it back: nothing is owed, and no later look makes it paid. */
-export function isRefunded({ state, heldTransaction }: PaymentRow): boolean {
+export function isRefunded({
+  state,
+  heldTransaction,
+}: Pick<PaymentRow, "state" | "heldTransaction">): boolean {
   return state === "FAILED" && heldTransaction !== null;
 }
 

@@ -12,6 +12,12 @@ export type OpenRefundState = Exclude<RefundState, "REFUNDED" | "FAILED">;
 /** So long after its refund was asked for a payment is final that nobody here watches, milliseconds. */
 export const UNWATCHED_MS = 3_600_000;
 
+/** What whoever shows a payment is told that was paid back. */
+export const PAID_BACK = {
+  code: "invalid_transaction_state",
+  detail: "this payment was refunded by the seller; sign a new one",
+} as const;
+
 /** A transfer that pays back, signed by the key for it: stored before anybody sees it. */
 export interface RefundTransfer {
   readonly key: PaymentKey;
@@ -40,7 +46,13 @@ export type RefundStep =
       readonly transfer: RefundTransfer;
       readonly maxAtomic: bigint;
     }
-  | { readonly kind: "told"; readonly attempt: number; readonly detail: string }
+  /** Why it waits. `isRefusal`: the transfer itself was refused, not only kept back here. */
+  | {
+      readonly kind: "told";
+      readonly attempt: number;
+      readonly detail: string;
+      readonly isRefusal: boolean;
+    }
   | { readonly kind: "refunded"; readonly attempt: number; readonly transaction: string }
   /** Only where no transfer of it can ever be moved any more. */
   | { readonly kind: "failed"; readonly attempt: number; readonly detail: string };
@@ -63,6 +75,8 @@ export interface RefundFacts {
   readonly transaction: string | null;
   /** Why it is not sent now, or has failed. */
   readonly detail: string | null;
+  /** Why the last transfer was refused while it counted, whatever was told since. */
+  readonly refusal: string | null;
 }
 
 /** A refund that is under way. */

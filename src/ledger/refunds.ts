@@ -32,6 +32,7 @@ const FRESH: RefundFacts = {
   transfer: null,
   transaction: null,
   detail: null,
+  refusal: null,
 };
 
 /**
@@ -90,13 +91,16 @@ export function refund(
       const share = maxAtomic / PAYER_SHARE;
       const isMore = counted.payers > 0n && counted.payers + amountAtomic > share;
       if (facts.isAutomatic && isMore) return { outcome: "over share" };
-      const next = { ...facts, attempt, transfer, detail: null };
+      const next = { ...facts, attempt, transfer, detail: null, refusal: null };
       const columns = { refundState: "SENDING", refundCountedMs: nowMs } as const;
       return moved(row, next, columns, `the refund is sent as ${transfer.key}`);
     }
     case "told": {
-      if (refundState !== "SENDING" || facts.detail === to.detail) return { outcome: "done" };
-      return moved(row, { ...facts, detail: to.detail }, {}, `the refund waits: ${to.detail}`);
+      const { detail, isRefusal } = to;
+      const refusal = isRefusal ? detail : facts.refusal;
+      const isKnown = facts.detail === detail && facts.refusal === refusal;
+      if (refundState !== "SENDING" || isKnown) return { outcome: "done" };
+      return moved(row, { ...facts, detail, refusal }, {}, `the refund waits: ${detail}`);
     }
     case "refunded": {
       if (refundState !== "SENDING") return GONE;
@@ -172,7 +176,7 @@ function stateOfRefund(text: string | null): RefundState {
 
 function factsOf({ refund: text }: PaymentRow): RefundFacts {
   if (text === null) return FRESH;
-  const { attempt, isAutomatic, transfer, transaction, detail } = Object(JSON.parse(text));
+  const { attempt, isAutomatic, transfer, transaction, detail, refusal } = Object(JSON.parse(text));
   if (!Number.isSafeInteger(attempt)) throw unreadable("attempt");
   return {
     attempt,
@@ -180,6 +184,7 @@ function factsOf({ refund: text }: PaymentRow): RefundFacts {
     transfer: transfer === null ? null : readTransfer(transfer),
     transaction: typeof transaction === "string" ? transaction : null,
     detail: typeof detail === "string" ? detail : null,
+    refusal: typeof refusal === "string" ? refusal : null,
   };
 }
 

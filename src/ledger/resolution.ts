@@ -21,6 +21,7 @@ import {
 import { after, conflict, type Step } from "./machine-step.ts";
 import { isHeld, isOpen, isRefunded } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
+import { PAID_BACK } from "./refund-steps.ts";
 import { askedRefund, isRefunding } from "./refunds.ts";
 
 type Row = PaymentRow | undefined;
@@ -127,8 +128,8 @@ const NOT_KEPT = {
 /** What the buyer is told. */
 const REFUNDED = {
   state: "FAILED",
-  failureCode: "invalid_transaction_state",
-  failureDetail: "this payment was refunded by the seller; sign a new one",
+  failureCode: PAID_BACK.code,
+  failureDetail: PAID_BACK.detail,
   identifier: null,
 } as const;
 

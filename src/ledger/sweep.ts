@@ -44,9 +44,9 @@ export interface Swept {
 
 export interface Sweeping {
   /**
-   * One bounded step: looks at some of the oldest payments or submissions behind a place. Delivered payments, and
-   * those that were settled for another resource server, become tombstones; failed ones whose authorization can
-   * never be used again are dropped; so are closed submissions that carry no payment any more and have left none
+   * One bounded step: looks at some of the oldest payments or submissions behind a place. Delivered payments,
+   * those that were settled for another resource server, and those that were paid back become tombstones; other failed
+   * ones whose authorization can never be used again are dropped; so are closed submissions that carry no payment any more and have left none
    * behind that is not decided yet, and what is remembered of payments that were used elsewhere. Where another replica is at it, that is the end.
    */
   sweep(step: SweepStep): Promise<Swept>;
@@ -56,6 +56,8 @@ export interface Sweeping {
 export interface Candidate {
   readonly state: PaymentState;
   readonly isForOthers: boolean;
+  /** It was paid, and its seller has paid it back. */
+  readonly isPaidBack: boolean;
   /** Null: nobody has asked for a refund. */
   readonly refundState: string | null;
   readonly updatedMs: number;
@@ -69,7 +71,7 @@ export interface Candidate {
 export type Fate = "kept" | "buried" | "dropped";
 
 export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): Fate {
-  const { state, isForOthers, refundState, updatedMs, submissionState } = candidate;
+  const { state, isForOthers, isPaidBack, refundState, updatedMs, submissionState } = candidate;
   if (updatedMs >= beforeMs) return "kept";
   // It is to be sent, or the operator has to decide. One that was sent counts on no day by then: nothing goes within one.
   if (refundState !== null && refundState !== "REFUNDED") return "kept";
@@ -77,6 +79,7 @@ export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): F
   if (submissionState !== null && submissionState !== "CLOSED") return "kept";
   if (state === "DELIVERED" || (state === "SETTLED" && isForOthers)) return "buried";
   if (state !== "FAILED") return "kept";
+  if (isPaidBack) return "buried";
   return overFromMs(candidate) <= nowMs ? "dropped" : "kept";
 }
 

@@ -365,7 +365,9 @@ export interface Refunder {
   readonly validMs: number;
   /** Whether transfers of the same payment and number have the same nonce, however often they are signed. */
   readonly hasNonces: boolean;
-  /** Signs a payment of its own. @throws {ChainError} when the chain cannot be asked */
+  /** Whether it signs in that token. */
+  has(asset: string): boolean;
+  /** Signs a payment of its own, in a token that it has. @throws {ChainError} when the chain cannot be asked */
   transfer(back: TransferBack, signal: AbortSignal): Promise<FacilitatorRequest>;
   /** What it has of a token, atomic units. @throws {ChainError} */
   balance(asset: string, signal: AbortSignal): Promise<bigint>;

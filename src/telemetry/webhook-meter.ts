@@ -59,6 +59,12 @@ export class WebhookMeter {
     for (const result of RESULTS) this.#attempts.inc({ receiver, result }, 0);
   }
 
+  /** Nobody of that name is told anything any more: an alert about it ends. */
+  end(receiver: string): void {
+    for (const result of RESULTS) this.#attempts.remove({ receiver, result });
+    for (const gauge of [this.#waiting, this.#failed, this.#age]) gauge.remove({ receiver });
+  }
+
   attempt(receiver: string, result: (typeof RESULTS)[number]): void {
     this.#attempts.inc({ receiver, result });
   }
@@ -67,13 +73,14 @@ export class WebhookMeter {
     this.#dropped.inc(count);
   }
 
-  /** @param receivers those that there are, also where nothing waits for them */
+  /** @param receivers those that there are, also where nothing waits for them; of others nothing is told */
   waiting(counts: readonly Waiting[], receivers: readonly string[], nowMs: number): void {
     for (const gauge of [this.#waiting, this.#failed, this.#age]) {
       gauge.reset();
       for (const receiver of receivers) gauge.set({ receiver }, 0);
     }
-    for (const { recipient: receiver, waiting, failed, oldestMs } of counts) {
+    const known = counts.filter(({ recipient }) => receivers.includes(recipient));
+    for (const { recipient: receiver, waiting, failed, oldestMs } of known) {
       this.#waiting.set({ receiver }, waiting);
       this.#failed.set({ receiver }, failed);
       this.#age.set({ receiver }, oldestMs === null ? 0 : Math.max(0, nowMs - oldestMs) / 1000);

@@ -4,7 +4,7 @@
  * processes may do so on one ledger.
  */
 import { randomUUID } from "node:crypto";
-import type { Given, OutboxMessage, Outbox } from "../ledger/outbox.ts";
+import type { Given, MessageCount, OutboxMessage, Outbox } from "../ledger/outbox.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { Receiver, SENT_AT_ONCE, type Answered, type ReceiverSettings } from "./receiver.ts";
@@ -48,6 +48,9 @@ export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #stopping = new AbortController();
   #running: readonly Running[] = [];
+  /** Whether somebody may have been taken away for whom something waits, and of whom that was told. */
+  #mayBeLeft = false;
+  readonly #left = new Set<string>();
   #watching: Promise<void> | undefined;
 
   constructor(options: WebhooksOptions) {
@@ -58,9 +61,17 @@ export class Webhooks {
   async serve(settings: readonly ReceiverSettings[]): Promise<void> {
     const before = this.#running;
     this.#running = settings.map((each) => this.#start(each));
+    this.#mayBeLeft = true;
+    for (const { name } of settings) this.#left.delete(name);
     // What is stored goes in time, also where nobody is told anything any more.
     if (!this.#stopping.signal.aborted) this.#watching ??= this.#watch();
     await Promise.all(before.map((each) => each.stop()));
+    const { webhooks } = this.#options.telemetry.metrics;
+    for (const { name } of before) if (!this.#names.includes(name)) webhooks.end(name);
+  }
+
+  get #names(): readonly string[] {
+    return this.#running.map(({ name }) => name);
   }
 
   /** Ends when what is under way has. */
@@ -162,9 +173,11 @@ export class Webhooks {
     let tidyMs = time.now();
     while (!signal.aborted) {
       try {
-        const receivers = this.#running.map(({ name }) => name);
-        const counts = receivers.length === 0 ? [] : await outbox.counts();
-        webhooks.waiting(counts, receivers, time.now());
+        const isCounted = this.#running.length > 0 || this.#mayBeLeft;
+        this.#mayBeLeft = false;
+        const counts = isCounted ? await outbox.counts() : [];
+        webhooks.waiting(counts, this.#names, time.now());
+        this.#tellOfLeft(counts);
         if (time.now() >= tidyMs) {
           tidyMs = time.now() + TIDY_MS;
           await this.#tidy();
@@ -175,6 +188,18 @@ export class Webhooks {
       await time.sleep(COUNT_MS, signal);
     }
   }
+
+  /** Once of each that was taken away, since nothing else tells of it from then on. */
+  #tellOfLeft(counts: readonly MessageCount[]): void {
+    for (const { recipient: receiver, waiting, failed } of counts) {
+      if (this.#names.includes(receiver) || this.#left.has(receiver)) continue;
+      this.#left.add(receiver);
+      const said =
+        "a receiver of webhooks is not configured any more: what waits for it is sent if it comes back, and goes after 14 days";
+      this.#options.telemetry.logger.warn({ receiver, waiting, failed }, said);
+    }
+  }
+
   /** To its end: more may come in a minute than goes in one step. */
   async #tidy(): Promise<void> {
     const { outbox, telemetry, time } = this.#options;

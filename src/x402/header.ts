@@ -5,7 +5,7 @@
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import { parsePaymentPayload, type Envelope } from "./schema.ts";
 import { PAYMENT_STATUS } from "./payment-status.ts";
-import { settlementV2 } from "./version-2.ts";
+import { inVersion1, settlementV2 } from "./version-2.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -67,7 +67,7 @@ export function encodeSettlementHeader(
   version: X402Version = X402_VERSION,
   status?: string,
 ): string {
-  if (version === X402_VERSION) return encodeHeaderJson(response);
+  if (version === X402_VERSION) return encodeHeaderJson(inVersion1(response));
   const told = settlementV2(response);
   if (status === undefined) return encodeHeaderJson(told);
   return encodeHeaderJson({ ...told, extensions: { [PAYMENT_STATUS]: { info: { url: status } } } });

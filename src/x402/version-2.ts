@@ -205,13 +205,22 @@ export function paymentV2({
 export function settlementV2(settlement: SettleResponse): SettleResponseV2 {
   const network = caip2Of(settlement.network);
   if (settlement.success) return { ...settlement, network };
-  const { errorReason, detail, ...rest } = settlement;
+  const { errorReason, detail, codeV2: own, ...rest } = settlement;
   return {
     ...rest,
     network,
-    errorReason: codeV2(errorReason),
+    errorReason: own ?? codeV2(errorReason),
     ...(detail !== undefined && { errorMessage: detail }),
   };
+}
+
+/** A verdict, or a settlement, in the words of version 1. */
+export function inVersion1<Answer extends VerifyResponse | SettleResponse>(
+  answer: Answer,
+): Omit<Answer, "codeV2"> {
+  if (!("codeV2" in answer)) return answer;
+  const { codeV2: _, ...told } = answer;
+  return told;
 }
 
 /** A settlement that was sent, and of which nobody knows yet: the same payment is to be sent again. */
@@ -231,10 +240,10 @@ export function pendingV2(
 /** A verdict in the words of version 2. */
 export function verdictV2(verdict: VerifyResponse): VerifyResponseV2 {
   if (verdict.isValid) return verdict;
-  const { invalidReason, detail, ...rest } = verdict;
+  const { invalidReason, detail, codeV2: own, ...rest } = verdict;
   return {
     ...rest,
-    invalidReason: codeV2(invalidReason),
+    invalidReason: own ?? codeV2(invalidReason),
     ...(detail !== undefined && { invalidMessage: detail }),
   };
 }

@@ -101,6 +101,8 @@ export type VerifyResponse =
       readonly payer: string;
       /** Our extension: one sentence. */
       readonly detail?: string;
+      /** What version 2 calls it, where that has a code of its own: for nobody's eyes in version 1. */
+      readonly codeV2?: string;
     };
 
 /** Answer of `POST /settle` and content of `X-PAYMENT-RESPONSE` (section 2.3). */
@@ -119,6 +121,8 @@ export type SettleResponse =
       readonly payer: string;
       /** Our extension: one sentence. */
       readonly detail?: string;
+      /** What version 2 calls it, where that has a code of its own: for nobody's eyes in version 1. */
+      readonly codeV2?: string;
     };
 
 /** One element of `kinds` (section 2.5). */

@@ -103,7 +103,7 @@ export const SALE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SQLITE, "never gives back what a failed payment has taken of the hour", {
     file: SCHEMA,
-    find: "WHEN NEW.state = 'FAILED' BEGIN",
+    find: "WHEN NEW.state = 'FAILED' AND NEW.held_transaction IS NULL BEGIN",
     put: "WHEN NEW.state = '' BEGIN",
   }),
   caughtBy(FACILITATOR_TEST, "settles for others what a payer on the list has signed", {

@@ -76,6 +76,16 @@ export const WEBHOOK_MUTANTS: readonly Mutant[] = [
     find: 'if (answers.some((each) => each.kind === "failed" && each.isGone)) {',
     put: 'if (answers.some((each) => each.kind === "failed" && !each.isGone && each.detail === "")) {',
   }),
+  caughtBy(SENDING_TEST, "tells for days of a receiver that nobody has", {
+    file: WEBHOOKS,
+    find: "webhooks.waiting(counts, this.#names, time.now());",
+    put: "webhooks.waiting(counts, [...this.#names, ...counts.map((each) => each.recipient)], time.now());",
+  }),
+  caughtBy(SENDING_TEST, "tells at each look what waits for a receiver that nobody has", {
+    file: WEBHOOKS,
+    find: "if (this.#names.includes(receiver) || this.#left.has(receiver)) continue;",
+    put: "if (this.#names.includes(receiver)) continue;",
+  }),
   caughtBy(SENDING_TEST, "gives a message up as soon as it fails", {
     file: WEBHOOKS,
     find: "if (nextMs - sinceMs > TRIED_FOR_MS && attempts >= LEAST_ATTEMPTS) {",

@@ -8,6 +8,7 @@ import { REFUND_MUTANTS } from "./refund-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
 const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
+const ENDPOINTS = "test/unit/facilitator/endpoints-v2.test.ts";
 const FOUND_FAULTS = "test/simulation/found-faults.test.ts";
 const LEASES = "test/unit/payments/settlement/leases.test.ts";
 const MACHINE = "src/ledger/machine.ts";
@@ -442,6 +443,28 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
     unit: "test/unit/payments/sale/owed.test.ts",
+  },
+  {
+    name: "tells whoever settles here of a denied payer what version 1 calls him",
+    changes: [
+      {
+        file: "src/payments/said-no.ts",
+        find: "return { isValid: false, invalidReason: code, payer, detail, ...(codeV2 && { codeV2 }) };",
+        put: "return { isValid: false, invalidReason: code, payer, detail, ...(codeV2 && {}) };",
+      },
+    ],
+    unit: ENDPOINTS,
+  },
+  {
+    name: "tells version 1 what version 2 calls a denied payer",
+    changes: [
+      {
+        file: "src/x402/version-2.ts",
+        find: `if (!("codeV2" in answer)) return answer;`,
+        put: `if (answer.payer !== undefined) return answer;`,
+      },
+    ],
+    unit: ENDPOINTS,
   },
   {
     name: "forgets a claim that it has taken without hearing so",

@@ -96,6 +96,41 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     find: `if (refundState !== null && refundState !== "REFUNDED") return "kept";`,
     put: "void refundState;",
   }),
+  caughtBy(CONTRACT, "forgets that a payment was used which was paid back", {
+    file: "src/ledger/sweep.ts",
+    find: `if (isPaidBack) return "buried";`,
+    put: "void isPaidBack;",
+  }),
+  caughtBy(CONTRACT, "tells who was paid back that it was delivered", {
+    file: "src/ledger/tombstone.ts",
+    find: "return caller?.length === 0;",
+    put: "return caller?.length === 1;",
+  }),
+  caughtBy(SQLITE_CONTRACT, "sells more in an hour once something of it is paid back", {
+    file: "src/ledger/sqlite/sqlite-schema.ts",
+    find: "WHEN NEW.state = 'FAILED' AND NEW.held_transaction IS NULL BEGIN",
+    put: "WHEN NEW.state = 'FAILED' BEGIN",
+  }),
+  caughtBy(SQLITE_CONTRACT, "keeps of whom it forgets to whom a transfer was sent in vain", {
+    file: "src/ledger/sqlite/sqlite-forgetting.ts",
+    find: "WHERE lower(pay_to) = :payer AND binding IS NULL AND route IS NOT NULL",
+    put: "WHERE lower(pay_to) = :payer AND binding IS NULL AND route IS NOT NULL AND state <> 'FAILED'",
+  }),
+  caughtBy(SQLITE_CONTRACT, "forgets all messages of a payer at once", {
+    file: "src/ledger/sqlite/sqlite-forgetting.ts",
+    find: "WHERE place > :from AND place <= :last AND lower(",
+    put: "WHERE place > :from AND :last > 0 AND lower(",
+  }),
+  caughtBy(CONTRACT, "looks at all payments of a payer at once", {
+    file: "src/ledger/forgetting.ts",
+    find: "return isTried ? LOOKED_AT_TOGETHER : FORGOTTEN_TOGETHER;",
+    put: "return isTried ? 10_000 : FORGOTTEN_TOGETHER;",
+  }),
+  caughtBy(CONTRACT, "erases what it may, though something of the payer is not over", {
+    file: "src/ledger/forgetting.ts",
+    find: "next: unfinished.length > 0 && !step.isTried ? null : next,",
+    put: "next,",
+  }),
   caughtBy(WORKER, "signs again as soon as the chain says that a transfer is over", {
     file: REFUNDS,
     find: "if (nowMs - sinceMs < overMs) return false;",
@@ -113,8 +148,18 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORKER, "signs again what was refused", {
     file: REFUNDS,
-    find: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
-    put: "if (refund.detail !== undefined) await this.#send(work);",
+    find: "if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);",
+    put: "if (refund.refusal !== undefined) await this.#send(work);",
+  }),
+  caughtBy(WORKER, "takes for refused what a replica with another key has kept back", {
+    file: REFUNDS,
+    find: "if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);",
+    put: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
+  }),
+  caughtBy(WORKER, "tries again for ever what it has no token for", {
+    file: REFUNDS,
+    find: "if (!work.refunder.has(asset)) return this.#failed(refund, unknownToken(refund));",
+    put: "if (!work.refunder.has(asset)) throw new Error(unknownToken(refund));",
   }),
   caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
     file: "src/ledger/sqlite/sqlite.ts",

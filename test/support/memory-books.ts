@@ -197,6 +197,7 @@ function matches([, { row, claimedMs }]: Line, filter: PaymentFilter): boolean {
     (filter.states === undefined || filter.states.includes(row.state)) &&
     (filter.undelivered !== true || isUndelivered(row) || isHeld(row)) &&
     (filter.held === undefined || filter.held === isHeld(row)) &&
+    (filter.unrefunded !== true || row.refundState === "FAILED") &&
     (filter.network === undefined || filter.network === row.network) &&
     (filter.payer === undefined || filter.payer.toLowerCase() === row.payer.toLowerCase()) &&
     (filter.sinceMs === undefined || claimedMs >= filter.sinceMs) &&

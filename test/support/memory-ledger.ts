@@ -45,9 +45,9 @@ import {
 } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
 import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
-import type { Forgotten, ForgetStep } from "../../src/ledger/forgetting.ts";
+import type { ForgottenInStep, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
-import { buriedSettlement, type Tombstone } from "../../src/ledger/tombstone.ts";
+import { buriedOutcome, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
@@ -181,9 +181,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
     this.#requireOpen();
     const tombstone = this.#tombstone(key);
-    if (tombstone !== undefined) {
-      return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
-    }
+    if (tombstone !== undefined) return buriedOutcome(key, tombstone);
     return machine.outcome(this.#store.payments.get(key)?.row);
   }
 
@@ -401,7 +399,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return sweepMemory({ store: this.#store, books: this.books, nowMs }, step);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     this.#requireOpen();
     return forgetInMemory(this.#store, this.#moment().nowMs, step);
   }

@@ -17,6 +17,7 @@ import {
 } from "../../src/ledger/sign-ins.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
+import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import {
   claimedSince,
@@ -135,7 +136,7 @@ export class MemoryStore {
         events: [...(kept?.events ?? []), event],
       });
     }
-    if (next === null || next.state === "FAILED") this.giveBack(key);
+    if (next === null || (next.state === "FAILED" && !isRefunded(next))) this.giveBack(key);
     this.rowChanges.notify(key);
   }
 

@@ -2,13 +2,17 @@
 import { bearerOf, gasOf, shareOf } from "../../src/ledger/accounts.ts";
 import {
   forgottenIn,
+  forgottenRest,
   judgeForgetting,
   lookedAt,
+  MESSAGES_TOGETHER,
+  placeOf,
+  type ForgetPlace,
   type ForgetStep,
-  type Forgotten,
+  type ForgottenInStep,
 } from "../../src/ledger/forgetting.ts";
+import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
-import { refundSummary } from "../../src/ledger/refunds.ts";
 import {
   fateOf,
   type Candidate,
@@ -16,7 +20,7 @@ import {
   type SweepStep,
   type Swept,
 } from "../../src/ledger/sweep.ts";
-import { digestOf } from "../../src/ledger/tombstone.ts";
+import { tombstoneOf } from "../../src/ledger/tombstone.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { entriesOfKept, isCarriedBy, type MemoryBooks } from "./memory-books.ts";
 import type { KeptPayment, MemoryStore } from "./memory-store.ts";
@@ -49,40 +53,86 @@ export async function sweepMemory(
   return { payments, next: undefined };
 }
 
-export function forgetInMemory(store: MemoryStore, nowMs: number, step: ForgetStep): Forgotten {
-  const isHis = (name: string): boolean => name.toLowerCase() === step.payer.toLowerCase();
-  const his = [...store.payments].filter(([, { row }]) => isHis(row.payer));
-  const back = new Set(his.map(([, { row }]) => refundSummary(row)?.transfer));
-  const payments = [...store.payments].filter(
-    ([key, { row }]) => isHis(row.payer) || back.has(key),
-  );
-  const newest = payments.toReversed().slice(0, lookedAt(step));
-  const known = newest.map(([key, kept]) => ({
+/** See {@link Forgetting.forget}: payments in the order of their claims have their place in that as their id. */
+export function forgetInMemory(
+  store: MemoryStore,
+  nowMs: number,
+  step: ForgetStep,
+): ForgottenInStep {
+  const place = placeOf(step);
+  return place.stage === "rest"
+    ? forgetRest(store, step, place)
+    : forgetPayments(store, nowMs, step, place);
+}
+
+function forgetPayments(
+  store: MemoryStore,
+  nowMs: number,
+  step: ForgetStep,
+  { stage, ms, id }: ForgetPlace,
+): ForgottenInStep {
+  const newest = [...store.payments]
+    .map(([key, kept], index) => ({ key, kept, ms: kept.claimedMs, id: index }))
+    .filter(({ kept }) => isOfStage(kept, step, stage))
+    .filter((each) => each.ms < ms || (each.ms === ms && each.id < id))
+    .toSorted((left, right) => right.ms - left.ms || right.id - left.id)
+    .slice(0, lookedAt(step));
+  const known = newest.map(({ key, kept }) => ({
     ...candidateOf(store, kept),
     key,
     row: kept.row,
     isDoubted: kept.row.lookAgainMs !== null,
   }));
+  const looked = newest.map((each) => ({ ms: each.ms, id: each.id }));
   const judged = judgeForgetting(known, nowMs);
-  const elsewhere = [...store.usedElsewhere].filter(([, { payer }]) => isHis(payer));
-  const counted = { submissions: 0, usedElsewhere: elsewhere.length };
-  if (step.isTried || judged.unfinished.length > 0)
-    return forgottenIn(step, known.length, judged, counted);
+  if (step.isTried) return forgottenIn(step, looked, judged);
   const carried = new Set(judged.going.map(({ payment }) => payment.row.submission));
   for (const { payment, fate } of judged.going) removePayment(store, { ...payment, fate });
-  const submissions = sweepSubmissions(store, ({ id }) => carried.has(id));
+  const submissions = sweepSubmissions(store, (each) => carried.has(each.id));
+  return forgottenIn(step, looked, judged, submissions);
+}
+
+function isOfStage(
+  { row }: KeptPayment,
+  { payer }: ForgetStep,
+  stage: ForgetPlace["stage"],
+): boolean {
+  const isBack = row.binding === null && row.route !== null;
+  const { payTo } = requestOf(row).paymentRequirements;
+  return stage === "payments" ? isOf(payer, row.payer) : isBack && isOf(payer, payTo);
+}
+
+function forgetRest(
+  store: MemoryStore,
+  { payer, isTried }: ForgetStep,
+  { id: from }: ForgetPlace,
+): ForgottenInStep {
+  const elsewhere = [...store.usedElsewhere].filter(([, each]) => isOf(payer, each.payer));
+  if (isTried) return forgottenRest(elsewhere.length, []);
   for (const [key] of elsewhere) store.usedElsewhere.delete(key);
-  for (const [place, { data }] of store.messages.byPlace) {
-    const { payer } = Object(JSON.parse(data));
-    if (typeof payer === "string" && isHis(payer)) store.messages.byPlace.delete(place);
+  const messages = [...store.messages.byPlace].filter(([place]) => place > from);
+  const looked = messages.slice(0, MESSAGES_TOGETHER);
+  for (const [place, { data }] of looked) {
+    const told = Object(JSON.parse(data));
+    if (typeof told.payer === "string" && isOf(payer, told.payer)) {
+      store.messages.byPlace.delete(place);
+    }
   }
-  return forgottenIn(step, known.length, judged, { ...counted, submissions });
+  return forgottenRest(
+    elsewhere.length,
+    looked.map(([place]) => place),
+  );
+}
+
+function isOf(payer: string, name: string): boolean {
+  return name.toLowerCase() === payer.toLowerCase();
 }
 
 function candidateOf(store: MemoryStore, { row, updatedMs }: KeptPayment): Candidate {
   return {
     state: row.state,
     isForOthers: row.binding === null,
+    isPaidBack: isRefunded(row),
     refundState: row.refundState,
     updatedMs,
     submissionState: store.submissions.get(row.submission ?? "")?.state ?? null,
@@ -100,9 +150,7 @@ interface Doomed {
 function removePayment(store: MemoryStore, { key, row, fate }: Doomed): boolean {
   const kept = store.payments.get(key);
   if (kept === undefined || kept.row.version !== row.version) return false;
-  const { binding, idempotencyKey, settledTransaction: transaction } = row;
-  const caller = binding === null && idempotencyKey !== null ? digestOf(idempotencyKey) : null;
-  if (fate === "buried" && transaction !== null) store.tombstones.set(key, { transaction, caller });
+  if (fate === "buried") store.tombstones.set(key, tombstoneOf(row));
   closePayment(store, kept);
   store.payments.delete(key);
   store.responses.delete(key);

@@ -28,7 +28,7 @@ export async function forget(
       return `  ${key}  ${state}  ${from}\n`;
     });
     const more = unfinished > named.length ? `  and ${unfinished - named.length} more\n` : "";
-    // He may buy while it is done, and of very many payments the oldest are not looked at first.
+    // He may buy while it is done.
     const { payments } = forgotten;
     const gone =
       payments > 0 ? `${payments} payments are erased, and no more` : "nothing is erased";
@@ -41,11 +41,10 @@ export async function forget(
 }
 
 function goneText(forgotten: Forgotten, dryRun: boolean): string {
-  const { payments, buried, submissions, usedElsewhere, isMore } = forgotten;
+  const { payments, buried, submissions, usedElsewhere } = forgotten;
   const transactions = dryRun ? "" : `, ${submissions} signed transactions`;
-  const many = dryRun && isMore ? "at least " : "";
   return (
-    `${dryRun ? "would be erased" : "erased"}: ${many}${payments} payments with their requests, clients, histories and kept ` +
+    `${dryRun ? "would be erased" : "erased"}: ${payments} payments with their requests, clients, histories and kept ` +
     `answers (of ${buried} a digest stays)${transactions}, ${usedElsewhere} notes of payments used elsewhere\n`
   );
 }

@@ -22,6 +22,7 @@ export interface PaymentsOptions {
   readonly state?: readonly PaymentState[];
   readonly undelivered?: boolean;
   readonly held?: boolean;
+  readonly unrefunded?: boolean;
   readonly network?: string;
   readonly payer?: string;
   /** Milliseconds since the epoch. */
@@ -144,7 +145,7 @@ async function list(books: Books, config: Config, options: PaymentsOptions): Pro
   } else if (shown.length === 0) {
     process.stdout.write("no payments\n");
   } else {
-    const named = options.held === true;
+    const named = options.held === true || options.unrefunded === true;
     process.stdout.write(toTable(shown, wantsColor(process.stdout), named));
   }
   if (next !== null && !options.json) {
@@ -178,11 +179,12 @@ async function show(
 }
 
 function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
-  const { state, undelivered, held, network, payer, since, until, after } = options;
+  const { state, undelivered, held, unrefunded, network, payer, since, until, after } = options;
   return {
     ...(state === undefined ? {} : { states: state }),
     ...(undelivered === undefined ? {} : { undelivered }),
     ...(held === undefined ? {} : { held }),
+    ...(unrefunded === undefined ? {} : { unrefunded }),
     ...(network === undefined ? {} : { network }),
     ...(payer === undefined ? {} : { payer }),
     ...(since === undefined ? {} : { sinceMs: since }),

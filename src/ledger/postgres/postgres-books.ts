@@ -18,7 +18,7 @@ import { readAccounts, readEvidence } from "./postgres-accounts.ts";
 import type { Session, Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
-import { openBeside } from "./postgres-schema.ts";
+import { openBeside } from "./postgres-beside.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";

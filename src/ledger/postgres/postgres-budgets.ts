@@ -14,7 +14,7 @@ import {
 import { LedgerConflict } from "../ledger-fault.ts";
 import { readPause, type Pause, type Pauses, type PauseScope } from "../pauses.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
-import { openBeside } from "./postgres-schema.ts";
+import { openBeside } from "./postgres-beside.ts";
 
 type Now = Pick<Time, "now">;
 

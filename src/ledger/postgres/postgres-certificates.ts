@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
 import { LONGEST_LEASE_MS, type KeptCertificates, type KeptText } from "../certificates.ts";
 import type { Session, Statement } from "./postgres-database.ts";
-import { openBeside } from "./postgres-schema.ts";
+import { openBeside } from "./postgres-beside.ts";
 
 const REVISION: Statement = {
   name: "certificates_revision",

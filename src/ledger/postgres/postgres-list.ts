@@ -17,7 +17,8 @@ const IS_HELD = "p.state = 'SIGNED' AND p.held_transaction IS NOT NULL";
 
 /** For a filter that leaves a state, where it names any. */
 export function listStatement(filter: PaymentFilter): ListStatement {
-  const { states, undelivered, held, network, payer, sinceMs, untilMs, after, limit } = filter;
+  const { states, undelivered, held, unrefunded, network, payer, sinceMs, untilMs, after, limit } =
+    filter;
   const values: unknown[] = [];
   // Names of statements have 63 characters at most.
   const names: string[] = [];
@@ -35,6 +36,10 @@ export function listStatement(filter: PaymentFilter): ListStatement {
   if (held !== undefined) {
     names.push(held ? "held" : "unheld");
     conditions.push(held ? IS_HELD : `NOT (${IS_HELD})`);
+  }
+  if (unrefunded === true) {
+    names.push("back");
+    conditions.push("p.refund_state = 'FAILED'");
   }
   if (network !== undefined) conditions.push(`p.network = ${given("network", network)}`);
   if (payer !== undefined) conditions.push(`lower(p.payer) = lower(${given("payer", payer)})`);

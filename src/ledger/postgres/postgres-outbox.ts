@@ -22,7 +22,7 @@ import {
   type Tidied,
 } from "../outbox.ts";
 import type { Session, Statement } from "./postgres-database.ts";
-import { openBeside } from "./postgres-schema.ts";
+import { openBeside } from "./postgres-beside.ts";
 
 type Now = Pick<Time, "now">;
 

@@ -12,7 +12,7 @@ import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
 import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
-import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
+import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -373,6 +373,18 @@ export const MIGRATIONS: readonly string[] = [
     since_ms bigint NOT NULL
   );
   `,
+  // Transfers that pay back, by whom they were sent to: whoever is forgotten takes all of them along.
+  `
+  CREATE INDEX transfers_back ON coinslot.payments (lower(pay_to), created_ms, id)
+    WHERE binding IS NULL AND route IS NOT NULL;
+  `,
+  // What was sold counts in its hour although it was paid back since.
+  `
+  DROP TRIGGER reservation_failed ON coinslot.payments;
+  CREATE TRIGGER reservation_failed AFTER UPDATE OF state ON coinslot.payments
+    FOR EACH ROW WHEN (NEW.state = 'FAILED' AND NEW.held_transaction IS NULL)
+    EXECUTE FUNCTION coinslot.give_reservation_back();
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */
@@ -422,18 +434,6 @@ export async function migrate(database: PostgresDatabase, time: Time): Promise<v
   throw new LedgerUnavailable("another replica has been changing the ledger's tables for too long");
 }
 
-/** Refuses a database that the gateway has not prepared, or that another version of it has. */
-async function requireNewest(database: Session): Promise<void> {
-  const version = await versionOf(database);
-  if (isNewest(version)) return;
-  throw new LedgerUnavailable(
-    version === 0
-      ? "this database holds no ledger yet: the gateway makes it when it first starts"
-      : `the ledger has schema version ${version}, older than ${MIGRATIONS.length}, which this ` +
-          "program reads: start the gateway of this version first",
-  );
-}
-
 /** False when another replica is at it. */
 async function migrateAlone(session: Session): Promise<boolean> {
   const [lock] = await session.query(TRY_LOCK, [MIGRATION_LOCK]);
@@ -460,14 +460,16 @@ async function migrateAlone(session: Session): Promise<boolean> {
   return true;
 }
 
-async function versionOf(session: Session): Promise<number> {
+/** How many migrations a database has had; 0: it holds no ledger. */
+export async function versionOf(session: Session): Promise<number> {
   const [found] = await session.query(HAS_MIGRATIONS, []);
   if (found?.there !== true) return 0;
   const [row] = await session.query(VERSION, []);
   return Number(row?.version);
 }
 
-function isNewest(version: number): boolean {
+/** Throws {@link LedgerUnavailable} for a version that is newer than this program. */
+export function isNewest(version: number): boolean {
   if (version > MIGRATIONS.length) {
     throw new LedgerUnavailable(
       `the ledger has schema version ${version}, newer than ${MIGRATIONS.length}, the newest ` +
@@ -475,19 +477,4 @@ function isNewest(version: number): boolean {
     );
   }
   return version === MIGRATIONS.length;
-}
-
-/**
- * Opens the database of a ledger beside running gateways, or without one, for one statement at a time: begins no life and
- * changes no table. Rejects with {@link LedgerUnavailable} where it cannot be asked, holds no ledger, or another version's.
- */
-export async function openBeside(url: string): Promise<PostgresDatabase> {
-  const database = new PostgresDatabase({ url, connections: 1, onLost: () => undefined });
-  try {
-    await requireNewest(database);
-    return database;
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
 }

@@ -11,13 +11,6 @@ import type { PostgresColumns, PostgresDatabase, Session, Statement } from "./po
 import type { OnUnreadable } from "./postgres-queues.ts";
 import { submissionStateOf } from "../submission-row.ts";
 import {
-  forgottenIn,
-  judgeForgetting,
-  lookedAt,
-  type ForgetStep,
-  type Forgotten,
-} from "../forgetting.ts";
-import {
   fateOf,
   type Candidate,
   type Fate,
@@ -25,14 +18,14 @@ import {
   type SweepStep,
   type Swept,
 } from "../sweep.ts";
-import { digestOf, packTransaction } from "../tombstone.ts";
+import { digestOf, packTransaction, tombstoneOf } from "../tombstone.ts";
 import { messageOf } from "../../x402/result.ts";
 
 /** Payments, or submissions, that one step looks at. */
 const SWEPT_TOGETHER = 100;
 
 /** Names the lock under which one replica sweeps while the others leave it alone. */
-const SWEEP_LOCK = "coinslot sweep";
+export const SWEEP_LOCK = "coinslot sweep";
 
 const PAYMENTS: SweepPlace = { stage: "payments", ms: -1, id: 0 };
 const SUBMISSIONS: SweepPlace = { stage: "submissions", ms: -1, id: "" };
@@ -42,11 +35,13 @@ const TRY_LOCK: Statement = {
   text: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS "locked"`,
 };
 
-/** What {@link Candidate} and {@link removal} need, of payments that are called `p` and their submissions, `s`. */
-const CANDIDATE = `p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.version AS "version",
+/** What {@link candidateIn} and {@link removal} need, of payments that are called `p` and their submissions, `s`. */
+export const CANDIDATE = `p.payment_key AS "key", p.id AS "id", p.created_ms AS "ms", p.version AS "version",
   p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
-  p.refund_state AS "refundState", s.state AS "submissionState", p.settled_transaction AS "transaction",
-  CASE WHEN p.binding IS NULL THEN p.idempotency_key END AS "caller",
+  p.state = 'FAILED' AND p.held_transaction IS NOT NULL AS "isPaidBack",
+  p.refund_state AS "refundState", s.state AS "submissionState", p.binding AS "binding",
+  p.settled_transaction AS "settledTransaction", p.held_transaction AS "heldTransaction",
+  CASE WHEN p.binding IS NULL THEN p.idempotency_key END AS "idempotencyKey",
   CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"`;
 
 const CANDIDATES: Statement = {
@@ -113,7 +108,7 @@ const REMOVE_SUBMISSIONS: Statement = {
       ORDER BY s.signed_ms, s.id LIMIT $4`),
 };
 
-const REMOVE_NAMED_SUBMISSIONS: Statement = {
+export const REMOVE_NAMED_SUBMISSIONS: Statement = {
   name: "forget_submissions",
   text: submissionsOn("s.id = ANY ($1)"),
 };
@@ -166,15 +161,15 @@ async function sweepPayments(
   return { payments: gone.size, next: behind(from, rows) ?? SUBMISSIONS };
 }
 
-interface Doomed {
+export interface RemovedPayment {
   readonly columns: PostgresColumns;
   readonly fate: Fate;
 }
 
 /** The keys of those that were there as they were read, and are not any more. */
-async function removePayments(
+export async function removePayments(
   session: Session,
-  doomed: readonly Doomed[],
+  doomed: readonly RemovedPayment[],
 ): Promise<ReadonlySet<unknown>> {
   const given = doomed.map(({ columns, fate }) => removal(columns, fate === "buried"));
   if (given.length === 0) return new Set();
@@ -188,11 +183,12 @@ async function removePayments(
   return gone;
 }
 
-function candidateIn(columns: PostgresColumns): Candidate {
+export function candidateIn(columns: PostgresColumns): Candidate {
   const { submissionState } = columns;
   return {
     state: stateOf(columns.state),
     isForOthers: columns.isForOthers === true,
+    isPaidBack: columns.isPaidBack === true,
     refundState: typeof columns.refundState === "string" ? columns.refundState : null,
     updatedMs: Number(columns.updatedMs),
     submissionState: submissionState === null ? null : submissionStateOf(submissionState),
@@ -213,16 +209,31 @@ function readFate(
   }
 }
 
-function removal(
-  { key, id, version, transaction, caller }: PostgresColumns,
-  isBuried: boolean,
-): { readonly key: PaymentKey } {
-  const stays = isBuried && {
-    digest: digestOf(String(key)).toString("hex"),
-    transaction: packTransaction(String(transaction)).toString("hex"),
-    caller: typeof caller === "string" ? digestOf(caller).toString("hex") : null,
+function removal(columns: PostgresColumns, isBuried: boolean): { readonly key: PaymentKey } {
+  const { key, id, version } = columns;
+  return Object.assign(
+    { key: String(key) as PaymentKey, id, version },
+    isBuried && staying(columns),
+  );
+}
+
+function staying(columns: PostgresColumns): object {
+  const { transaction, caller } = tombstoneOf({
+    state: stateOf(columns.state),
+    binding: textIn(columns.binding),
+    idempotencyKey: textIn(columns.idempotencyKey),
+    settledTransaction: textIn(columns.settledTransaction),
+    heldTransaction: textIn(columns.heldTransaction),
+  });
+  return {
+    digest: digestOf(String(columns.key)).toString("hex"),
+    transaction: packTransaction(transaction).toString("hex"),
+    caller: caller?.toString("hex") ?? null,
   };
-  return Object.assign({ key: String(key) as PaymentKey, id, version }, stays);
+}
+
+function textIn(column: unknown): string | null {
+  return typeof column === "string" ? column : null;
 }
 
 async function sweepSubmissions(
@@ -235,80 +246,6 @@ async function sweepSubmissions(
   const next = behind(from, rows);
   if (next === undefined) await session.query(FORGET, [beforeMs]);
   return { payments: 0, next };
-}
-
-/** His own, and what was sent to him in return for one of those. */
-const OF_PAYER: Statement = {
-  name: "forget_candidates",
-  text: `
-    WITH his AS (
-      SELECT id, refund FROM coinslot.payments WHERE lower(payer) = $1
-      ORDER BY created_ms DESC, id DESC LIMIT $2
-    )
-    SELECT ${CANDIDATE}, p.look_again_ms IS NOT NULL AS "isDoubted", p.submission AS "submission"
-    FROM coinslot.payments AS p LEFT JOIN coinslot.submissions AS s ON s.id = p.submission
-    WHERE p.id = ANY (ARRAY(
-      SELECT id FROM his
-      UNION SELECT t.id FROM coinslot.payments AS t JOIN his ON t.payment_key = his.refund::json #>> '{transfer,key}'))
-    ORDER BY p.created_ms DESC, p.id DESC`,
-};
-const COUNT_ELSEWHERE: Statement = {
-  name: "count_used_elsewhere_of_payer",
-  text: `SELECT count(*) AS "n" FROM coinslot.used_elsewhere WHERE lower(payer) = $1`,
-};
-const FORGET_ELSEWHERE: Statement = {
-  name: "forget_used_elsewhere_of_payer",
-  text: `DELETE FROM coinslot.used_elsewhere WHERE lower(payer) = $1 RETURNING payment_key AS "key"`,
-};
-const FORGET_MESSAGES: Statement = {
-  name: "forget_messages_of_payer",
-  text: `DELETE FROM coinslot.outbox WHERE lower(data::jsonb ->> 'payer') = $1`,
-};
-/** One that counts yet stays until it does not: it would be good for a second use. */
-const FORGET_SIGN_INS: Statement = {
-  name: "forget_sign_ins_of_payer",
-  text: `DELETE FROM coinslot.used_sign_ins WHERE payer = $1 AND until_ms <= $2`,
-};
-const LOCK: Statement = {
-  name: "sweep_lock",
-  text: `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`,
-};
-
-/** See {@link Forgetting.forget}. No replica sweeps meanwhile. */
-export function forgetPayer(
-  database: PostgresDatabase,
-  { nowMs, ...step }: ForgetStep & { readonly nowMs: number },
-): Promise<Forgotten> {
-  const payer = step.payer.toLowerCase();
-  return database.transaction(async (session) => {
-    await session.query(LOCK, [SWEEP_LOCK]);
-    const rows = await session.query(OF_PAYER, [payer, lookedAt(step)]);
-    const known = rows.map((columns) => ({
-      ...candidateIn(columns),
-      key: String(columns.key) as PaymentKey,
-      isDoubted: columns.isDoubted === true,
-      columns,
-    }));
-    const judged = judgeForgetting(known, nowMs);
-    if (judged.unfinished.length > 0 || step.isTried) {
-      const [counted] = await session.query(COUNT_ELSEWHERE, [payer]);
-      const left = { submissions: 0, usedElsewhere: Number(counted?.n) };
-      return forgottenIn(step, rows.length, judged, left);
-    }
-    const doomed = judged.going.map(({ payment: { columns }, fate }) => ({ columns, fate }));
-    const gone = await removePayments(session, doomed);
-    const carried = [...new Set(doomed.map(({ columns }) => columns.submission))];
-    const named = carried.filter((id) => id !== null);
-    const removed = await session.query(REMOVE_NAMED_SUBMISSIONS, [named]);
-    const closed = removed.filter(({ state }) => state !== null);
-    for (const columns of closed) await closeSubmission(session, columns);
-    const usedElsewhere = (await session.query(FORGET_ELSEWHERE, [payer])).length;
-    // Read through from end to end: once, with the last of his payments.
-    if (rows.length < lookedAt(step)) await session.query(FORGET_MESSAGES, [payer]);
-    await session.query(FORGET_SIGN_INS, [payer, nowMs]);
-    const done = { ...judged, going: judged.going.filter(({ payment }) => gone.has(payment.key)) };
-    return forgottenIn(step, rows.length, done, { submissions: closed.length, usedElsewhere });
-  });
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */

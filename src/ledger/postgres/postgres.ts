@@ -52,12 +52,13 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
-import { forgetPayer, sweepOnce } from "./postgres-sweep.ts";
-import type { Forgotten, ForgetStep } from "../forgetting.ts";
+import { forgetPayer } from "./postgres-forgetting.ts";
+import { sweepOnce } from "./postgres-sweep.ts";
+import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
 import type { Purse, Draws, Spend } from "../purse.ts";
 import type { SoldOffers } from "../sold-offers.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
-import { buriedSettlement } from "../tombstone.ts";
+import { buriedOutcome } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
 import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
@@ -162,7 +163,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     const row = (await readPayment(this.#database, key))?.row;
     const tombstone = row === undefined ? await readBuried(this.#database, key) : undefined;
     if (tombstone === undefined) return machine.outcome(row);
-    return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
+    return buriedOutcome(key, tombstone);
   }
 
   async lease(network: string, address: string): Promise<Lease | undefined> {
@@ -267,7 +268,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return sweepOnce(this.#database, { ...step, nowMs }, this.#ground.onUnreadable);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     return forgetPayer(this.#database, { ...step, nowMs: this.#steps.moment.nowMs });
   }
 

@@ -36,9 +36,11 @@ interface Part {
 
 const IS_OWED = ["state = 'SETTLED'", "binding IS NOT NULL"];
 const IS_FOR_OTHERS = ["state = 'SETTLED'", "binding IS NULL"];
+const IS_UNREFUNDED = ["refund_state = 'FAILED'"];
 const IS_HELD = ["state = 'SIGNED'", "held_transaction IS NOT NULL"];
 
-function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): readonly Part[] {
+function partsOf(filter: PaymentFilter): readonly Part[] {
+  const { states, undelivered, held, unrefunded, network, payer } = filter;
   const isIn = states === undefined ? [] : [`state IN (${states.map(quoted).join(", ")})`];
   if (payer !== undefined) {
     const isUndelivered = undelivered === true ? [either(IS_OWED, IS_HELD)] : [];
@@ -49,6 +51,7 @@ function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): 
   const waiting = { index: "payments_held", conditions: [...IS_HELD, ...isIn] };
   if (undelivered === true) return [owed, waiting];
   if (held === true) return [waiting];
+  if (unrefunded === true) return [{ index: "open_refunds", conditions: isIn }];
   if (states !== undefined) return [...new Set(states)].flatMap((state) => BY_STATE[state]);
   const index = network === undefined ? "payments_by_time" : "payments_by_network";
   return [{ index, conditions: ["true"] }];
@@ -72,6 +75,7 @@ const BY_STATE: Readonly<Record<PaymentState, readonly Part[]>> = {
 
 function sharedConditions({
   held,
+  unrefunded,
   network,
   sinceMs,
   untilMs,
@@ -80,6 +84,7 @@ function sharedConditions({
   return [
     ...(held === true ? IS_HELD : []),
     ...(held === false ? [`NOT (${IS_HELD.join(" AND ")})`] : []),
+    ...(unrefunded === true ? IS_UNREFUNDED : []),
     ...(network === undefined ? [] : ["network = :network"]),
     ...(sinceMs === undefined ? [] : ["created_ms >= :sinceMs"]),
     ...(untilMs === undefined ? [] : ["created_ms < :untilMs"]),

@@ -7,11 +7,11 @@ import { randomUUID } from "node:crypto";
 import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { LedgerUnavailable, type Resolution, type Resolved } from "../ledger.ts";
-import type { Forgotten, ForgetStep } from "../forgetting.ts";
+import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
 import { resolve } from "../resolution.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
-import { forgetPayer } from "./sqlite-sweep.ts";
+import { forgetPayer } from "./sqlite-forgetting.ts";
 
 /** How long an operator waits for the answer; what is older is not carried out any more, milliseconds. */
 export const ANSWER_MS = 10_000;
@@ -62,15 +62,15 @@ export class SqliteResolutions {
     return asked.length;
   }
 
-  #answer(key: string, wanted: Asked): Resolved | Forgotten {
+  #answer(key: string, wanted: Asked): Resolved | ForgottenInStep {
     const ground = { core: this.#core, database: this.#database };
-    if (wanted.verb === "forget") return forgetPayer(ground, this.#life, wanted);
+    if (wanted.verb === "forget-step") return forgetPayer(ground, this.#life, wanted);
     const judge = (row: Parameters<typeof resolve>[0]) => resolve(row, wanted);
     return this.#core.take(key, wanted.by, judge).outcome;
   }
 }
 
-type Asked = Resolution | ({ readonly verb: "forget" } & ForgetStep);
+type Asked = Resolution | ({ readonly verb: "forget-step" } & ForgetStep);
 
 interface Beside {
   readonly path: string;
@@ -78,10 +78,11 @@ interface Beside {
 }
 
 /** As {@link resolveBeside}: one step of {@link Forgetting.forget}. */
-export async function forgetBeside(beside: Beside, step: ForgetStep): Promise<Forgotten> {
-  const answer = await ask(beside, step.payer, { verb: "forget", ...step });
+export async function forgetBeside(beside: Beside, step: ForgetStep): Promise<ForgottenInStep> {
+  const answer = await ask(beside, step.payer, { verb: "forget-step", ...step });
+  // A process of another version does not know that verb, and has changed nothing.
   if ("named" in answer) return answer;
-  throw new LedgerUnavailable("the process that has the ledger open is of an older version");
+  throw new LedgerUnavailable("the process that has the ledger open is of another version");
 }
 
 /**
@@ -102,7 +103,7 @@ async function ask(
   { path, time }: Beside,
   key: string,
   asked: Asked,
-): Promise<Resolved | Forgotten> {
+): Promise<Resolved | ForgottenInStep> {
   const database = new SqliteDatabase(path);
   try {
     // What is lost in a power cut was not answered, and the file is tidied up by its own process.
@@ -134,7 +135,9 @@ async function ask(
   }
 }
 
-function answerTo(database: SqliteDatabase, id: string): Resolved | Forgotten | undefined {
+function answerTo(database: SqliteDatabase, id: string): Resolved | ForgottenInStep | undefined {
   const answer = database.get("SELECT answer FROM resolutions WHERE id = ?", [id])?.["answer"];
-  return typeof answer === "string" ? (JSON.parse(answer) as Resolved | Forgotten) : undefined;
+  return typeof answer === "string"
+    ? (JSON.parse(answer) as Resolved | ForgottenInStep)
+    : undefined;
 }

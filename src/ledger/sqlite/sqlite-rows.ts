@@ -11,18 +11,17 @@ import {
 import type { OutboxEvent } from "../outbox.ts";
 import type { CountedRefunds } from "../refunds.ts";
 import { ledToFor } from "../payment-judgement.ts";
-import {
-  amountOf,
-  present,
-  readPaymentRow,
-  requestIn,
-  requestOf,
-  type PaymentRow,
-} from "../payment-row.ts";
+import { amountOf, readPaymentRow, requestIn, requestOf, type PaymentRow } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import type { SqliteOutbox } from "./sqlite-outbox.ts";
 import { storedForms } from "../stored-target.ts";
-import { digestOf, packTransaction, readTombstone, type Tombstone } from "../tombstone.ts";
+import {
+  digestOf,
+  packTransaction,
+  readTombstone,
+  tombstoneOf,
+  type Tombstone,
+} from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
   MAX_USED_ELSEWHERE_PER_PAYER,
@@ -217,14 +216,13 @@ export class SqliteRows {
     return columns && readTombstone(columns);
   }
 
-  /** In the place of a settled payment that its caller deletes. */
-  bury(key: string, { binding, idempotencyKey, settledTransaction }: PaymentRow): void {
-    const caller = binding === null && idempotencyKey !== null ? digestOf(idempotencyKey) : null;
-    const transaction = packTransaction(present(settledTransaction, "settledTransaction"));
+  /** In the place of a payment that has moved something, and that its caller deletes. */
+  bury(key: string, row: PaymentRow): void {
+    const { transaction, caller } = tombstoneOf(row);
     this.#database.run(
       `INSERT INTO tombstones (payment_key, transaction_id, caller) VALUES (?, ?, ?)
        ON CONFLICT (payment_key) DO NOTHING`,
-      [digestOf(key), transaction, caller],
+      [digestOf(key), packTransaction(transaction), caller],
     );
   }
 

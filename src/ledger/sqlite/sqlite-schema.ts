@@ -432,6 +432,19 @@ const MIGRATIONS: readonly string[] = [
     since_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  // What was sold counts in its hour although it was paid back since.
+  `
+  DROP TRIGGER reservation_failed;
+  CREATE TRIGGER reservation_failed AFTER UPDATE OF state ON payments
+    WHEN NEW.state = 'FAILED' AND NEW.held_transaction IS NULL BEGIN
+    DELETE FROM reservations WHERE payment_key = NEW.payment_key;
+  END;
+  `,
+  // Transfers that pay back, by whom they were sent to: whoever is forgotten takes all of them along.
+  `
+  CREATE INDEX transfers_back ON payments (lower(pay_to), created_ms)
+    WHERE binding IS NULL AND route IS NOT NULL;
+  `,
 ];
 
 /** What this program reads and writes. */

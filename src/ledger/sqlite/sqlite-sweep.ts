@@ -10,13 +10,6 @@ import type { SqliteCore } from "./sqlite-core.ts";
 import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
 import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "../submission-row.ts";
 import {
-  forgottenIn,
-  judgeForgetting,
-  lookedAt,
-  type ForgetStep,
-  type Forgotten,
-} from "../forgetting.ts";
-import {
   fateOf,
   type Candidate,
   type Fate,
@@ -39,18 +32,22 @@ const LEFT_BY = `
   UNION ALL SELECT left_by FROM payments INDEXED BY handed_over_payments
     WHERE state = 'SIGNED' AND submission IS NULL AND left_by IS NOT NULL`;
 
-/** What {@link Candidate} needs, of payments that are called `p` and their submissions, `s`. */
-const CANDIDATE = `p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
+/** What {@link candidateIn} reads, of payments that are called `p` and their submissions, `s`. */
+export const CANDIDATE = `p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
   p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
+  p.state = 'FAILED' AND p.held_transaction IS NOT NULL AS "isPaidBack",
   p.refund_state AS "refundState", s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"`;
 
-interface Ground {
+export interface SweptGround {
   readonly core: SqliteCore;
   readonly database: SqliteDatabase;
+}
+
+interface Ground extends SweptGround {
   readonly books: Books;
 }
 
-interface Doomed {
+export interface DoomedPayment {
   readonly key: PaymentKey;
   readonly version: number;
   readonly fate: Fate;
@@ -84,17 +81,17 @@ async function sweepPayments(
     const shown = await Promise.all(doomed.map(({ key }) => books.show(key)));
     await archive(shown.filter((each) => each !== undefined));
   }
-  const remove = (each: Doomed): boolean => removePayment({ core, database }, life, each);
+  const remove = (each: DoomedPayment): boolean => removePayment({ core, database }, life, each);
   const payments =
     doomed.length === 0 ? 0 : await core.writeLater(() => doomed.filter(remove).length);
   return { payments, next: behind(from, rows) ?? SUBMISSIONS };
 }
 
 /** Within a transaction; false where it has changed. */
-function removePayment(
-  { core, database }: Pick<Ground, "core" | "database">,
+export function removePayment(
+  { core, database }: SweptGround,
   life: string,
-  { key, version, fate }: Doomed,
+  { key, version, fate }: DoomedPayment,
 ): boolean {
   const closing = readClosing(database, key);
   const isGone = core.remove(key, life, version, fate === "buried");
@@ -106,7 +103,7 @@ function doomedIn(
   columns: Columns,
   { beforeMs, nowMs }: { readonly beforeMs: number; readonly nowMs: number },
   onUnreadable: (name: string, reason: string) => void,
-): Doomed {
+): DoomedPayment {
   // The column holds nothing but keys.
   const key = String(columns.key) as PaymentKey;
   const version = Number(columns.version);
@@ -118,11 +115,12 @@ function doomedIn(
   }
 }
 
-function candidateIn(columns: Columns): Candidate {
+export function candidateIn(columns: Columns): Candidate {
   const { submissionState, request } = columns;
   return {
     state: stateOf(columns.state),
     isForOthers: columns.isForOthers === 1,
+    isPaidBack: columns.isPaidBack === 1,
     refundState: typeof columns.refundState === "string" ? columns.refundState : null,
     updatedMs: Number(columns.updatedMs),
     submissionState: submissionState === null ? null : submissionStateOf(submissionState),
@@ -169,7 +167,7 @@ function readUnused(
 }
 
 /** With the names of its transactions; false where it carries a payment, has left one behind, or is not final. */
-function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): boolean {
+export function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): boolean {
   const { id, variants } = submission;
   const removed = database.run(
     `DELETE FROM submissions WHERE id = :id AND state = 'CLOSED'
@@ -184,63 +182,6 @@ function removeSubmission(database: SqliteDatabase, submission: SubmissionRow): 
     );
   }
   return removed > 0;
-}
-
-/** His own, and what was sent to him in return for one of those. */
-const OF_PAYER = `
-  SELECT ${CANDIDATE}, p.look_again_ms IS NOT NULL AS "isDoubted", p.submission AS "submission"
-  FROM payments AS p LEFT JOIN submissions AS s ON s.id = p.submission
-  WHERE p.rowid IN (
-      SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = :payer
-      ORDER BY created_ms DESC LIMIT :limit)
-    OR p.payment_key IN (
-      SELECT refund ->> '$.transfer.key' FROM payments INDEXED BY payments_by_payer
-      WHERE lower(payer) = :payer AND refund IS NOT NULL LIMIT :limit)
-  ORDER BY p.created_ms DESC, p.rowid DESC`;
-
-/** One step of {@link Forgetting.forget}, within a transaction. */
-export function forgetPayer(
-  { core, database }: Pick<Ground, "core" | "database">,
-  life: string,
-  step: ForgetStep,
-): Forgotten {
-  core.storeNow();
-  const payer = step.payer.toLowerCase();
-  const rows = database.all(OF_PAYER, { payer, limit: lookedAt(step) });
-  const known = rows.map((columns) => ({
-    ...candidateIn(columns),
-    key: String(columns.key) as PaymentKey,
-    version: Number(columns.version),
-    isDoubted: columns.isDoubted === 1,
-    submission: columns.submission,
-  }));
-  const judged = judgeForgetting(known, core.time.now());
-  if (judged.unfinished.length > 0 || step.isTried) {
-    const elsewhere = "SELECT count(*) AS n FROM used_elsewhere WHERE lower(payer) = ?";
-    const usedElsewhere = Number(database.get(elsewhere, [payer])?.n);
-    return forgottenIn(step, rows.length, judged, { submissions: 0, usedElsewhere });
-  }
-  const submissions = new Set<unknown>();
-  for (const { payment, fate } of judged.going) {
-    if (!removePayment({ core, database }, life, { ...payment, fate })) continue;
-    if (payment.submission !== null) submissions.add(payment.submission);
-  }
-  const gone = [...submissions].filter((id) => {
-    const columns = database.get(
-      `SELECT id, network, state, variants, signed_ms AS "signedMs", cost FROM submissions WHERE id = ?`,
-      [String(id)],
-    );
-    return columns !== undefined && removeSubmission(database, readSubmissionRow(columns));
-  });
-  const usedElsewhere = database.run("DELETE FROM used_elsewhere WHERE lower(payer) = ?", [payer]);
-  // Read through from end to end: once, with the last of his payments.
-  if (rows.length < lookedAt(step)) {
-    database.run("DELETE FROM outbox WHERE lower(data ->> '$.payer') = ?", [payer]);
-  }
-  // One that counts yet stays until it does not: it would be good for a second use.
-  const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
-  database.run(isOver, [payer, core.time.now()]);
-  return forgottenIn(step, rows.length, judged, { submissions: gone.length, usedElsewhere });
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */

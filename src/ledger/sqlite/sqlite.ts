@@ -54,11 +54,12 @@ import { migrate } from "./sqlite-schema.ts";
 import { signInKey } from "./sqlite-sign-ins.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
-import { forgetPayer, sweepOnce } from "./sqlite-sweep.ts";
-import type { Forgotten, ForgetStep } from "../forgetting.ts";
+import { forgetPayer } from "./sqlite-forgetting.ts";
+import { sweepOnce } from "./sqlite-sweep.ts";
+import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
 import { firstSubmission, requireSignedFor, submittedOf } from "../submission-row.ts";
 import type { Swept, SweepStep } from "../sweep.ts";
-import { buriedSettlement } from "../tombstone.ts";
+import { buriedOutcome } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
 import type { LeftAccount } from "../unattended.ts";
 
@@ -170,7 +171,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     const row = this.#core.read(key);
     const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
     if (tombstone === undefined) return machine.outcome(row);
-    return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
+    return buriedOutcome(key, tombstone);
   }
 
   async lease(network: string, address: string): Promise<Lease | undefined> {
@@ -300,7 +301,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return sweepOnce(ground, this.#options.life, step);
   }
 
-  async forget(step: ForgetStep): Promise<Forgotten> {
+  async forget(step: ForgetStep): Promise<ForgottenInStep> {
     const ground = { core: this.#core, database: this.#database };
     return this.#core.write(() => forgetPayer(ground, this.#options.life, step));
   }

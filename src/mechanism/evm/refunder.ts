@@ -33,6 +33,10 @@ export class EvmRefunder implements Refunder {
     this.address = options.account.address;
   }
 
+  has(asset: string): boolean {
+    return this.#at.tokens.has(asset.toLowerCase());
+  }
+
   /** The token moves one authorization for each nonce, and the nonce is the payment's: whoever signs it again, by whatever ledger. */
   async transfer(back: TransferBack): Promise<FacilitatorRequest> {
     const { account, network, clock } = this.#at;

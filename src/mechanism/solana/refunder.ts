@@ -37,6 +37,10 @@ export class SolanaRefunder implements Refunder {
     this.address = options.keypair.address;
   }
 
+  has(asset: string): boolean {
+    return this.#at.assets.some(({ address }) => address === asset);
+  }
+
   /**
    * A transaction is moved once, and not after its blockhash has expired: another one is signed only then. Its memo tells
    * it apart from that of another payment of the same payer and price: the two would be moved as one.

@@ -250,6 +250,7 @@ export class Refunds {
     const { ledger, isBarred, mostOf, time } = this.#at;
     const { key: payment, network, asset, to } = refund;
     if (isBarred(network, to)) return this.#failed(refund, BARRED);
+    if (!work.refunder.has(asset)) return this.#failed(refund, unknownToken(refund));
     const attempt = refund.attempt + 1;
     const signedMs = time.now();
     const { key, request, moved } = await this.#draw(work);
@@ -259,7 +260,7 @@ export class Refunds {
     const outcome = await ledger.step(payment, { kind: "refund", to: sending });
     if (outcome === "over") return this.#failed(refund, OVER_CAP);
     if (outcome === "over share") return this.#failed(refund, OVER_SHARE);
-    const sent = { ...refund, attempt, transfer, detail: null };
+    const sent = { ...refund, attempt, transfer, detail: null, refusal: null };
     if (outcome !== "done") return;
     const now = { ...work, refund: sent };
     await (moved === undefined ? this.#settle(now, transfer) : this.#moved(now, transfer, moved));
@@ -279,7 +280,7 @@ export class Refunds {
     const keptBack = this.#keptBack(work, transfer);
     if (keptBack !== undefined) {
       await ledger.step(key, { kind: "abandoned" });
-      return this.#told(refund, keptBack);
+      return this.#told(refund, keptBack, false);
     }
     const payment = facilitator.read(request);
     if (!payment.ok) throw new Error(payment.error.detail);
@@ -293,7 +294,7 @@ export class Refunds {
       // What has expired in the meantime was refused by nobody.
       const isRefused = time.now() < signedMs + refunder.validMs;
       const detail = `${answer.errorReason}: ${answer.detail ?? "it is refused"}`;
-      if (isRefused) await this.#told(refund, detail);
+      if (isRefused) await this.#told(refund, detail, true);
     } catch (cause) {
       // Somebody else has moved it for us: its payee is the same.
       if (!(cause instanceof HeldPayment)) throw cause;
@@ -318,12 +319,15 @@ export class Refunds {
     await this.#ended(refund, transaction);
   }
 
-  /** The chain says that it can never be moved: what was refused fails, unless another key signs by now. */
+  /**
+   * The chain says that it can never be moved: what was refused fails, unless another key signs by now. What was only kept
+   * back, here or by a replica with another key or list, was refused by nobody.
+   */
   async #passed(work: Work, { request }: RefundTransfer): Promise<void> {
     const { refund, refunder } = work;
     if (!this.#lasts(refund.key)) return;
-    if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);
-    else await this.#failed(refund, refund.detail);
+    if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);
+    else await this.#failed(refund, refund.refusal);
   }
 
   /** Whether the chain has said so, look after look, for {@link OVER_MS}. */
@@ -337,8 +341,8 @@ export class Refunds {
     return true;
   }
 
-  async #told(refund: OpenRefund, detail: string): Promise<void> {
-    await this.#step(refund, { kind: "told", attempt: refund.attempt, detail });
+  async #told(refund: OpenRefund, detail: string, isRefusal: boolean): Promise<void> {
+    await this.#step(refund, { kind: "told", attempt: refund.attempt, detail, isRefusal });
   }
 
   async #failed(refund: OpenRefund, detail: string): Promise<void> {
@@ -368,6 +372,13 @@ const BARRED =
   "nothing is sent to its payer, who is on a list of those who may not pay (payers.deny): decide, and do what your law wants";
 const REPLACED =
   "its transfer was signed by a key that was replaced: the one of now signs another when that can never be moved any more";
+
+function unknownToken({ asset, network }: OpenRefund): string {
+  return (
+    `its token ${asset} is not one that is taken on ${network} any more: configure it there and ask again, or pay it ` +
+    "back yourself"
+  );
+}
 
 function isOf({ address }: Refunder, { paymentPayload }: FacilitatorRequest): boolean {
   return payerOf(paymentPayload) === address;

@@ -101,7 +101,7 @@ export const RUNS: readonly Run[] = [
   { like: /^coinslot serve(?: FILE)?$/, how: "here" },
   { like: /^coinslot pay URL --dry-run$/, how: "here" },
   {
-    like: /^coinslot payments(?: FILE)?(?: --(?:undelivered|held))?(?: --since \w+)?$/,
+    like: /^coinslot payments(?: FILE)?(?: --(?:undelivered|unrefunded|held))?(?: --since \w+)?$/,
     how: "here",
   },
   {

@@ -121,6 +121,7 @@ test("what needs the operator is told with a command; of requests what became of
     "2 payments were settled",
     "coinslot payments &#39;/etc/it&#39;\\&#39;&#39;s here/gateway.yaml&#39; --undelivered",
     "A refund has failed",
+    "gateway.yaml&#39; --unrefunded",
     "base is closed: rpc",
     "The account 0xabc pays for 10 more settlements on base: send it ETH",
     "The configuration was refused when it was last read, and an older one is in use, or it is in force only in part",

@@ -5,6 +5,7 @@ import {
   HeldPayment,
   type SettleOptions,
 } from "../../../src/payments/facilitator.ts";
+import { failure, invalid } from "../../../src/payments/said-no.ts";
 import { codeV2, PAYMENT_FLOW, paymentV2, requirementsV2 } from "../../../src/x402/version-2.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 import { ask, good, stage } from "./endpoints-stage.ts";
@@ -73,6 +74,33 @@ describe("a call in version 2", () => {
         payer: PAYER,
         errorMessage: detail,
       },
+    ]);
+  });
+
+  test("is refused with a code of its own where there is one, of which version 1 hears nothing", async () => {
+    const own = "invalid_exact_evm_payload_authorization_from_address_kyt";
+    const refusal = { code: "invalid_payload", codeV2: own, detail } as const;
+    const at = await stage({
+      facilitator: {
+        verify: async () => invalid(refusal, PAYER),
+        settle: async () => failure(refusal, "base-sepolia", PAYER),
+      },
+    });
+    const bodies = async (path: string) => {
+      const [two, one] = [
+        await ask(at, path, { body: goodV2 }),
+        await ask(at, path, { body: good }),
+      ];
+      return [two.body, one.body];
+    };
+    expect(await bodies("/verify")).toEqual([
+      { isValid: false, invalidReason: own, payer: PAYER, invalidMessage: detail },
+      { isValid: false, invalidReason: "invalid_payload", payer: PAYER, detail },
+    ]);
+    const unsettled = { success: false, transaction: "", payer: PAYER };
+    expect(await bodies("/settle")).toEqual([
+      { ...unsettled, network, errorReason: own, errorMessage: detail },
+      { ...unsettled, network: "base-sepolia", errorReason: "invalid_payload", detail },
     ]);
   });
 

@@ -13,7 +13,7 @@ const signal = new AbortController().signal;
 const SETTLED = { success: true, transaction: "0xaa", network: NETWORK, payer: PAYER } as const;
 const BARRED = {
   kind: "barred",
-  refusal: { code: "invalid_payload", detail: "not of this payer" },
+  refusal: { code: "invalid_payload", codeV2: "its_own_code", detail: "not of this payer" },
   seconds: null,
 } as const;
 
@@ -44,7 +44,7 @@ function stage(
 test("a payment of a payer on a list is judged invalid, and not settled", async () => {
   const { facilitator, asked, buyers } = stage(403);
   const detail = "not of this payer";
-  const told = { payer: PAYER, detail };
+  const told = { payer: PAYER, detail, codeV2: "its_own_code" };
   expect(await facilitator.verify(request, signal)).toEqual({
     isValid: false,
     invalidReason: "invalid_payload",

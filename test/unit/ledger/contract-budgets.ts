@@ -8,15 +8,18 @@ import {
   type BudgetedSale,
   type Reserved,
 } from "../../../src/ledger/budgets.ts";
-import type { Ledger } from "../../../src/ledger/ledger.ts";
+import type { Ledger, Resolution } from "../../../src/ledger/ledger.ts";
 import type { Pause } from "../../../src/ledger/pauses.ts";
 import type { LedgerCapabilities, OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import { bring, FAILURE, NETWORK, sign, termsOf, word } from "./ledger-driver.ts";
+import type { StartState } from "./ledger-transitions.ts";
 
 const MINE = payerBudget(PAYER);
 const LIMITS: BudgetedSale = { payer: PAYER, worth: 10, perPayer: null, sales: null };
+const REFUND = { verb: "refund", note: "", by: "operator", isSent: true } as const;
+const BY_HAND = { verb: "refund", note: "", by: "operator" } as const;
 const COST = { priorityAtomic: "0", moved: 1, priceAttodollars: null };
 
 export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void {
@@ -98,6 +101,35 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     await end(ledger, one);
     expect(await counted(ledger)).toEqual([10, 10]);
     await end(ledger, one);
+    expect(await counted(ledger)).toEqual([10, 10]);
+  });
+
+  it.each<[string, StartState, readonly Resolution[]]>([
+    ["from our key", "exhausted", [REFUND]],
+    ["by other means", "exhausted", [BY_HAND]],
+    ["by other means in the end", "exhausted", [REFUND, BY_HAND]],
+    ["by other means, though it was delivered", "delivered", [REFUND, BY_HAND]],
+  ])("counts in its hour what is paid back %s: it was sold", async (_, state, resolutions) => {
+    const { ledger } = place();
+    const payment = examplePayment(1);
+    await bring(ledger, payment, state);
+    await reserve(ledger, payment);
+    for (const resolution of resolutions) {
+      const done = await ledger.step(payment.key, { kind: "resolve", resolution });
+      expect(done).toMatchObject({ kind: "done" });
+    }
+    await ledger.books.counts();
+    expect(await counted(ledger)).toEqual([10, 10]);
+  });
+
+  it("counts in its hour what was held and is paid back", async () => {
+    const { ledger } = place();
+    const payment = examplePayment(1);
+    await bring(ledger, payment, "signed");
+    await reserve(ledger, payment);
+    await ledger.step(payment.key, { kind: "held", transaction: "0xTheirs" });
+    await ledger.step(payment.key, { kind: "resolve", resolution: BY_HAND });
+    await ledger.books.counts();
     expect(await counted(ledger)).toEqual([10, 10]);
   });
 

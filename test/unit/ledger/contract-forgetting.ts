@@ -1,6 +1,14 @@
 /** What a payer may have forgotten, and what never. */
 import { describe, expect, it } from "vitest";
-import type { Ledger } from "../../../src/ledger/ledger.ts";
+import {
+  FORGOTTEN_TOGETHER,
+  forgetAll,
+  LOOKED_AT_TOGETHER,
+  MESSAGES_TOGETHER,
+  type ForgottenInStep,
+  type ForgetStep,
+} from "../../../src/ledger/forgetting.ts";
+import type { Ledger, RefundStep } from "../../../src/ledger/ledger.ts";
 import { FAILED_FOR_MS } from "../../../src/ledger/sweep.ts";
 import { isEvmPayload, type PaymentKey } from "../../../src/x402/payment-key.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
@@ -36,11 +44,18 @@ export function describeForgetting(open: OpenLedger): void {
   };
 
   describe("forgets a payer", () => {
-    const NOTHING = { payments: 0, buried: 0, submissions: 0, usedElsewhere: 0, unfinished: 0 };
+    const NOTHING = {
+      payments: 0,
+      buried: 0,
+      submissions: 0,
+      usedElsewhere: 0,
+      unfinished: 0,
+      named: [] as readonly unknown[],
+    };
     const OTHER = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
     const ALL = { from: "2000-01-01", to: "2100-01-01" };
     const forget = ({ ledger }: Place, payer = PAYER, isTried = false) =>
-      ledger.forget({ payer, isTried });
+      forgetAll((step) => ledger.forget(step), { payer, isTried });
     const by = (number: number, from: string): ExamplePayment => {
       const { key: whole, request: asked } = examplePayment(number);
       const { payload } = asked.paymentPayload;
@@ -64,10 +79,10 @@ export function describeForgetting(open: OpenLedger): void {
       await note(place(), 3, { payer: OTHER });
       place().time.nowMs += 2 * DAY_MS;
       const sums = await summed(ledger);
-      const going = { ...NOTHING, payments: 1, buried: 1, usedElsewhere: 1, isMore: false };
-      expect(await forget(place(), PAYER.toLowerCase(), true)).toMatchObject(going);
+      const going = { ...NOTHING, payments: 1, buried: 1, usedElsewhere: 1 };
+      expect(await forget(place(), PAYER.toLowerCase(), true)).toEqual(going);
       expect(await ledger.books.show(key)).toBeDefined();
-      expect(await forget(place())).toEqual({ ...going, submissions: 1, named: [] });
+      expect(await forget(place())).toEqual({ ...going, submissions: 1 });
       expect(await ledger.books.show(key)).toBeUndefined();
       expect(await ledger.answer(key)).toBeUndefined();
       expect(await ledger.outbox.list({}, 9)).toEqual([]);
@@ -90,7 +105,7 @@ export function describeForgetting(open: OpenLedger): void {
       const finished = examplePayment(2);
       await bring(place().ledger, finished, "claimfailed");
       const ledger = await old(state);
-      const told = { ...NOTHING, unfinished: 1, named: [{ key, fromMs: null }], isMore: false };
+      const told = { ...NOTHING, unfinished: 1, named: [{ key, fromMs: null }] };
       for (const isTried of [true, false])
         expect(await forget(place(), PAYER, isTried)).toMatchObject(told);
       expect(await ledger.books.list({ limit: 9 })).toHaveLength(2);
@@ -100,8 +115,10 @@ export function describeForgetting(open: OpenLedger): void {
       const { ledger, time } = place();
       await bring(ledger, payment, "delivered");
       const fromMs = time.nowMs + DAY_MS;
+      await note(place(), 5);
       time.nowMs = LATER_MS;
       expect(await forget(place())).toMatchObject({ named: [{ key, fromMs: null }] });
+      expect(await ledger.books.usedElsewhere(9)).toHaveLength(1);
       await close(ledger);
       time.nowMs = fromMs - 1;
       expect(await forget(place())).toMatchObject({ unfinished: 1, named: [{ key, fromMs }] });
@@ -151,38 +168,101 @@ export function describeForgetting(open: OpenLedger): void {
       expect(await summed(ledger)).toEqual(sums);
     });
 
-    it("with what was paid back to him, once that is over", async () => {
+    const REFUND = { verb: "refund", note: "", by: "operator", isSent: true } as const;
+
+    /** Sent in return for a payment, as its transfer of that number. */
+    const sendBack = async (number: number, attempt: number): Promise<ExamplePayment> => {
+      const { ledger } = place();
+      const { key: whole, request: asked } = by(number, OTHER);
+      const requirements = { ...asked.paymentRequirements, payTo: PAYER };
+      const back = { key: whole, request: { ...asked, paymentRequirements: requirements } };
+      const transfer = { ...back, idempotencyKey: "back", signedMs: 7 };
+      const sending = { kind: "sending", attempt, transfer, maxAtomic: 90_000n } as const;
+      await ledger.step(key, { kind: "refund", to: sending });
+      const begun = { kind: "begin", caller: "back", route: "GET /a" } as const;
+      await ledger.step(back.key, { ...begun, request: back.request });
+      await ledger.step(back.key, { kind: "handedOver", facilitator: FACILITATOR });
+      return back;
+    };
+    const refund = (ledger: Ledger, to: RefundStep) => ledger.step(key, { kind: "refund", to });
+
+    it("with all that was sent back to him, in vain or not, once that is over", async () => {
       const ledger = await old("exhausted");
       const { time } = place();
-      const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
-      await ledger.step(key, { kind: "resolve", resolution });
+      await ledger.step(key, { kind: "resolve", resolution: REFUND });
       time.nowMs += 2 * DAY_MS;
       expect(await forget(place())).toMatchObject({ unfinished: 1, named: [{ fromMs: null }] });
-      const back = by(101, OTHER);
-      const transfer = { ...back, idempotencyKey: "back", signedMs: 7 };
-      const sending = { kind: "sending", attempt: 1, transfer, maxAtomic: 90_000n } as const;
-      await ledger.step(key, { kind: "refund", to: sending });
-      await bring(ledger, back, "begunHanded");
+      const first = await sendBack(101, 1);
+      await ledger.step(first.key, { kind: "failed", failure: FAILURE });
+      const second = await sendBack(102, 2);
+      expect(await forget(place(), PAYER, true)).toMatchObject({ payments: 0, unfinished: 3 });
       const settlement = { ...SETTLEMENT, payer: OTHER };
-      await ledger.step(back.key, { kind: "settled", settlement });
-      const refunded = { kind: "refunded", attempt: 1, transaction: "0xback" } as const;
-      await ledger.step(key, { kind: "refund", to: refunded });
+      await ledger.step(second.key, { kind: "settled", settlement });
+      await refund(ledger, { kind: "refunded", attempt: 2, transaction: "0xback" });
       time.nowMs += 2 * DAY_MS;
       const sums = await summed(ledger);
-      expect(await forget(place())).toMatchObject({ payments: 2, unfinished: 0 });
+      // Who sent them is somebody else.
+      expect(await forget(place(), OTHER, true)).toMatchObject({ payments: 2 });
+      expect(await forget(place())).toMatchObject({ payments: 3, unfinished: 0 });
       expect(await ledger.books.list({ limit: 9 })).toEqual([]);
       expect(await summed(ledger)).toEqual(sums);
     });
 
     it("in steps where there is much", { timeout: 60_000 }, async () => {
       const { ledger, time } = place();
-      for (let number = 0; number < 205; number += 1) {
+      const count = LOOKED_AT_TOGETHER + 5;
+      await bring(ledger, payment, "claimed");
+      for (let number = 2; number <= count; number += 1) {
         await bring(ledger, examplePayment(number), "claimfailed");
       }
       time.nowMs = LATER_MS;
-      expect(await forget(place(), PAYER, true)).toMatchObject({ payments: 205, isMore: false });
-      expect(await forget(place())).toMatchObject({ payments: 200, isMore: true });
-      expect(await forget(place())).toMatchObject({ payments: 5, isMore: false });
+      // It is his oldest that is not over.
+      const unfinished = { ...NOTHING, unfinished: 1, named: [{ key }] };
+      expect(await forget(place(), PAYER, true)).toMatchObject(unfinished);
+      await ledger.step(key, { kind: "failed", failure: FAILURE });
+      time.nowMs += 2 * DAY_MS;
+      const tried: number[] = [];
+      const looked = (step: ForgetStep) => noting(tried, step);
+      expect(await forgetAll(looked, { payer: PAYER, isTried: true })).toMatchObject({
+        payments: count,
+      });
+      expect(tried).toEqual([LOOKED_AT_TOGETHER, 5, 0, 0]);
+      const gone: number[] = [];
+      const going = (step: ForgetStep) => noting(gone, step);
+      expect(await forgetAll(going, { payer: PAYER, isTried: false })).toMatchObject({
+        payments: count,
+      });
+      expect(Math.max(...gone)).toBe(FORGOTTEN_TOGETHER);
+      expect(await ledger.books.list({ limit: 9 })).toEqual([]);
+    });
+
+    const noting = async (counts: number[], step: ForgetStep): Promise<ForgottenInStep> => {
+      const told = await place().ledger.forget(step);
+      counts.push(told.payments);
+      return told;
+    };
+
+    it("in whose name many messages stand, so many in one step", async () => {
+      const { ledger } = place();
+      ledger.outbox.address([{ name: "shop", events: ["wallet.low"] }]);
+      const count = MESSAGES_TOGETHER + 3;
+      const told = async (number: number, payer: string): Promise<void> => {
+        const event = { type: "wallet.low", subject: `wallet ${number}`, data: { payer } } as const;
+        await ledger.outbox.trouble(event.subject, true, event);
+      };
+      await told(0, OTHER);
+      for (let number = 1; number <= count; number += 1) await told(number, PAYER);
+      const left = async () => (await ledger.outbox.list({}, 9_999)).length;
+      const steps: number[] = [];
+      const counting = async (step: ForgetStep): Promise<ForgottenInStep> => {
+        const before = await left();
+        const forgotten = await ledger.forget(step);
+        steps.push(before - (await left()));
+        return forgotten;
+      };
+      await forgetAll(counting, { payer: PAYER.toUpperCase(), isTried: false });
+      expect(steps).toEqual([0, 0, MESSAGES_TOGETHER - 1, 4]);
+      expect(await left()).toBe(1);
     });
   });
 }

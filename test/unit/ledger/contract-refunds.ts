@@ -121,11 +121,15 @@ export function describeRefunds(open: OpenLedger): void {
     it("with another transfer, where the one before it is over", async () => {
       const ledger = await asked();
       await send(ledger, 1);
-      await step(ledger, { kind: "told", attempt: 1, detail: "it is refused" });
+      await step(ledger, { kind: "told", attempt: 1, detail: "it is refused", isRefusal: true });
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ detail: "it is refused" }]);
+      await step(ledger, { kind: "told", attempt: 1, detail: "kept back", isRefusal: false });
+      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+        { detail: "kept back", refusal: "it is refused" },
+      ]);
       expect(await send(ledger, 2)).toBe("done");
       expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
-        { attempt: 2, detail: null, transfer: transferOf(102) },
+        { attempt: 2, detail: null, refusal: null, transfer: transferOf(102) },
       ]);
     });
 
@@ -159,6 +163,28 @@ export function describeRefunds(open: OpenLedger): void {
       expect(done).toEqual({ kind: "done", state: "FAILED" });
       expect(await ledger.books.show(key)).toMatchObject({ refund: null });
       expect(await ledger.books.counts()).toMatchObject({ unrefunded: 0 });
+    });
+
+    it("nothing that has failed, which is listed by itself, delivered or not", async () => {
+      const ledger = await asked();
+      const sold = examplePayment(2);
+      await bring(ledger, sold, "delivered");
+      await ask(ledger, sold.key);
+      await bring(ledger, examplePayment(3), "claimfailed");
+      const listed = async () => {
+        const found = await ledger.books.list({ unrefunded: true, limit: 9 });
+        return found.map((each) => each.key).toSorted();
+      };
+      expect(await listed()).toEqual([]);
+      for (const of of [key, sold.key]) {
+        await step(ledger, { kind: "failed", attempt: 0, detail: "blocked" }, of);
+      }
+      expect(await listed()).toEqual([key, sold.key].toSorted());
+      expect(await ledger.books.list({ unrefunded: true, undelivered: true, limit: 9 })).toEqual(
+        [],
+      );
+      await ask(ledger, sold.key);
+      expect(await listed()).toEqual([key]);
     });
 
     it("what was delivered, which stays delivered", async () => {

@@ -143,6 +143,37 @@ export function describeSweeping(open: OpenLedger): void {
       }
     });
 
+    it.each([
+      ["from our key", { isSent: true }],
+      ["by other means", {}],
+    ])("one that was paid back %s, and still answers so", async (_, how) => {
+      const ledger = await old("exhausted");
+      const { time } = place();
+      const resolution = { verb: "refund", note: "", by: "operator", ...how } as const;
+      await ledger.step(key, { kind: "resolve", resolution });
+      const transfer = { ...examplePayment(101), idempotencyKey: "back", signedMs: 7 };
+      const sending = { kind: "sending", attempt: 1, transfer, maxAtomic: 90_000n } as const;
+      await ledger.step(key, { kind: "refund", to: sending });
+      const refunded = { kind: "refunded", attempt: 1, transaction: "0xback" } as const;
+      await ledger.step(key, { kind: "refund", to: refunded });
+      const claim = { kind: "claim", terms: termsOf(payment) } as const;
+      const before = await ledger.step(key, claim);
+      expect(before).toMatchObject({ kind: "failed" });
+      const outcome = await ledger.outcome(key);
+      time.nowMs += DAY_MS;
+      expect(await sweep(ledger, time.nowMs)).toBe(1);
+      expect(await ledger.books.show(key)).toBeUndefined();
+      expect(await ledger.step(key, claim)).toEqual(before);
+      expect(await ledger.outcome(key)).toEqual(outcome);
+      for (const caller of [CALLER, undefined]) {
+        expect(await ledger.step(key, { kind: "begin", request, caller })).toEqual({
+          kind: "taken",
+        });
+      }
+      expect(await ledger.books.buried(key)).toBe(SETTLEMENT.transaction);
+      expect(await ledger.books.list({ limit: 10 })).toEqual([]);
+    });
+
     it("one that was settled for somebody else, whose caller gets the same answer again", async () => {
       const ledger = await old("begunHanded");
       await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });

@@ -18,7 +18,7 @@ export function everyFilter({ network, payer, key }: Values): readonly PaymentFi
   ];
   const members: readonly (readonly Partial<PaymentFilter>[])[] = [
     states,
-    [{}, { undelivered: true }],
+    [{}, { undelivered: true }, { unrefunded: true }],
     [{}, { held: true }, { held: false }],
     [{}, { network }],
     [{}, { payer }],

@@ -5,10 +5,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { LedgerUnavailable, type Ledger } from "../../../../src/ledger/ledger.ts";
 import { SqliteDatabase } from "../../../../src/ledger/sqlite/sqlite-database.ts";
-import { ANSWER_MS, resolveBeside } from "../../../../src/ledger/sqlite/sqlite-resolutions.ts";
+import {
+  ANSWER_MS,
+  forgetBeside,
+  resolveBeside,
+} from "../../../../src/ledger/sqlite/sqlite-resolutions.ts";
 import { openSqliteLedger } from "../../../../src/ledger/sqlite/sqlite.ts";
 import { systemTime, type Time } from "../../../../src/time/time.ts";
-import { examplePayment } from "../example-payment.ts";
+import { examplePayment, PAYER } from "../example-payment.ts";
 import { bring } from "../ledger-driver.ts";
 
 const NOTE = { verb: "note", note: "looked at", by: "operator alice@till" } as const;
@@ -70,6 +74,29 @@ describe("a question beside the process that has the ledger", () => {
     expect(await ledger.resolveAsked()).toBe(0);
     expect((await eventsOf(ledger)).filter((note) => note === NOTE.note)).toHaveLength(1);
     expect(left(path)).toBe(0);
+  });
+
+  test("to forget somebody, between two versions, changes nothing and is told", async () => {
+    const { path, ledger } = await open("versions");
+    const ask = { payer: PAYER, isTried: false };
+    const database = new SqliteDatabase(path);
+    const answer = () => database.get("SELECT answer FROM resolutions", {})?.["answer"];
+    const values = ["old", PAYER, JSON.stringify({ verb: "forget", ...ask }), Date.now()];
+    database.run(
+      "INSERT INTO resolutions (id, payment_key, resolution, asked_ms) VALUES (?, ?, ?, ?)",
+      values,
+    );
+    expect(await ledger.resolveAsked()).toBe(1);
+    expect(answer()).toMatch(/"refused"/);
+    // As one answers that does not know the verb of this one.
+    const time = hurried(async () => {
+      const refused = JSON.stringify({ kind: "refused", reason: "there is no such payment" });
+      database.run("UPDATE resolutions SET answer = ?", [refused]);
+      return false;
+    });
+    await expect(forgetBeside({ path, time }, ask)).rejects.toThrow(/another version/);
+    database.close();
+    expect(await ledger.books.show(key)).toBeDefined();
   });
 
   test("is taken back where it gets no answer in time", async () => {

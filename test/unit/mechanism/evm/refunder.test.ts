@@ -58,6 +58,11 @@ describe("a refund on an EVM network", () => {
     expect(checked).toMatchObject({ ok: true, value: { fault: null, proven: true } });
   });
 
+  test("is signed in tokens that are configured, whatever their letter case", () => {
+    const assets = [back.asset, back.asset.toLowerCase(), back.to];
+    expect(assets.map((asset) => mechanism.refunder?.has(asset))).toEqual([true, true, false]);
+  });
+
   test("has one nonce for each payment and number, whoever signs it and when", async () => {
     const { nonce } = (await sign()).authorization;
     expect((await sign()).authorization.nonce).toBe(nonce);

@@ -24,7 +24,7 @@ test("two refunds of one price to one payer are two transactions, within one blo
   const key = new SolanaRefunder({
     keypair: refunder,
     network: "solana",
-    assets: [],
+    assets: [{ symbol: "USDC", address: USDC, decimals: 6, tokenProgram: TOKEN_PROGRAM }],
     endpoints: { run: () => Promise.reject(new Error("the chain is not asked")) },
     feePayer: () => feePayer.address,
     draft: async ({ asset, payTo, maxAmountRequired, extra }, payer) => {
@@ -39,6 +39,7 @@ test("two refunds of one price to one payer are two transactions, within one blo
   });
   const keyOf = async (changes: Partial<typeof BACK> = {}) =>
     paymentKey(await key.transfer({ ...BACK, ...changes }, signal));
+  expect([key.has(BACK.asset), key.has(BACK.asset.toLowerCase())]).toEqual([true, false]);
   const first = await keyOf();
   expect(first).toMatchObject({ ok: true });
   expect(await keyOf()).toEqual(first);

@@ -12,31 +12,19 @@ import { MemoryLedger, MemoryStore } from "../../../support/memory-ledger.ts";
 import { silentTelemetry } from "../../../simulation/silent-telemetry.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
 import { bring, NETWORK, SETTLEMENT } from "../../ledger/ledger-driver.ts";
+import {
+  behind,
+  EXPIRED,
+  OVER_MS,
+  refused,
+  RETRIABLE,
+  SALE,
+  settled,
+  UNUSED,
+  VALID_MS,
+} from "./refund-parts.ts";
 
 const { signal } = new AbortController();
-const SALE = examplePayment(1);
-const VALID_MS = 600_000;
-const OVER_MS = 900_000;
-const UNUSED: Confirmation = { kind: "unknown", detail: "unused", isUnused: true };
-const refusal = { code: "invalid_transaction_state", detail: "expired unused" } as const;
-const EXPIRED: Confirmation = { kind: "failed", refusal, retriable: false };
-const RETRIABLE: Confirmation = { kind: "failed", refusal, retriable: true };
-
-const settled: SettleResponse = {
-  success: true,
-  transaction: "0xback",
-  network: NETWORK,
-  payer: PAYER,
-};
-const refused: SettleResponse = {
-  success: false,
-  errorReason: "insufficient_funds",
-  detail: "the wallet is empty",
-  transaction: "",
-  network: NETWORK,
-  payer: PAYER,
-};
-
 let time: ManualTime;
 let store: MemoryStore;
 let ledger: MemoryLedger;
@@ -92,7 +80,10 @@ function open(maxAtomic = 10n ** 9n, changes: Partial<RefundsOptions> = {}): Ref
   });
 }
 
-function mechanismsOf({ address = PAYER } = {}): RefundsOptions["mechanisms"] {
+function mechanismsOf({
+  address = PAYER,
+  has = (_asset: string): boolean => true,
+} = {}): RefundsOptions["mechanisms"] {
   return (["base", NETWORK] as const).map((network) => {
     return {
       network,
@@ -102,6 +93,7 @@ function mechanismsOf({ address = PAYER } = {}): RefundsOptions["mechanisms"] {
         address,
         validMs: VALID_MS,
         hasNonces: true,
+        has,
         balance: () => Promise.resolve(0n),
         transfer: async (back) => {
           const { paymentPayload, paymentRequirements } = examplePayment(100 + back.number).request;
@@ -286,15 +278,11 @@ describe("a refund", () => {
     const waiting = Array.from({ length: 1_000 }, (_, index) => {
       return { ...sale, key: examplePayment(1_000 + index).key, network: "base" };
     });
-    const refunds: RefundsOptions["ledger"]["refunds"] = async (network, limit, state) =>
-      [...waiting, sale]
-        .filter((each) => each.network === network && each.state === (state ?? each.state))
-        .slice(0, limit);
-    const step = ledger.step.bind(ledger);
-    const outcome = ledger.outcome.bind(ledger);
     const isOpen = (network: string) => network === NETWORK;
     settle = () => Promise.resolve(settled);
-    await open(undefined, { ledger: { refunds, step, outcome }, gate: { isOpen } }).round(signal);
+    await open(undefined, { ledger: behind(ledger, waiting, sale), gate: { isOpen } }).round(
+      signal,
+    );
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
     expect(signed).toHaveLength(1);
   });
@@ -313,10 +301,6 @@ describe("a refund", () => {
         transfer,
       };
     });
-    const refunds: RefundsOptions["ledger"]["refunds"] = async (_network, limit, state) =>
-      [...waiting, sale].filter((each) => each.state === (state ?? each.state)).slice(0, limit);
-    const step = ledger.step.bind(ledger);
-    const outcome = ledger.outcome.bind(ledger);
     const ours = transferKey(1);
     const facilitator: RefundsOptions["facilitator"] = {
       read: (request) => Payment.read(request, () => undefined),
@@ -326,9 +310,25 @@ describe("a refund", () => {
         return refused;
       },
     };
-    const at = open(undefined, { ledger: { refunds, step, outcome }, facilitator });
+    const at = open(undefined, { ledger: behind(ledger, waiting, sale), facilitator });
     await rounds(at, 2);
     expect(await shown()).toMatchObject({ state: "REFUNDED" });
+  });
+
+  test("in a token that is not taken any more is for the operator, and holds up no other", async () => {
+    const [sale] = await ledger.refunds(NETWORK, 1);
+    if (sale === undefined) throw new Error("it is asked for");
+    const failed = new Map<string, string>();
+    const waiting = Array.from({ length: 600 }, (_, index): OpenRefund => {
+      return { ...sale, key: examplePayment(1_000 + index).key, asset: "0xgone" };
+    });
+    const kept = behind(ledger, waiting, sale, (key, detail) => failed.set(key, detail));
+    settle = () => Promise.resolve(settled);
+    const has = (asset: string): boolean => asset !== "0xgone";
+    await rounds(open(undefined, { ledger: kept, mechanisms: mechanismsOf({ has }) }), 3);
+    expect(await shown()).toMatchObject({ state: "REFUNDED" });
+    expect(failed.size).toBe(waiting.length);
+    expect(failed.get(waiting[0]?.key ?? "")).toMatch(/^its token 0xgone is not one that is taken/);
   });
 
   /** Until its first transfer is over, and the next one signed. */
@@ -390,6 +390,32 @@ describe("a refund", () => {
 
   describe("whose transfer is of a key that was replaced", () => {
     const address = "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955";
+
+    const newer = () => open(undefined, { mechanisms: mechanismsOf({ address }) });
+
+    test("is signed again, whoever is first, where a replica with another key only kept it back", async () => {
+      const refunds = open();
+      await rounds(refunds, 1);
+      await rounds(newer(), 1);
+      expect(await found()).toMatchObject({ detail: expect.stringMatching(/replaced/) });
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(await shown()).toMatchObject({ state: "SENDING" });
+      expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    });
+
+    test("fails for what it was refused for, whatever was told since", async () => {
+      settle = () => Promise.resolve(refused);
+      const refunds = open();
+      await rounds(refunds, 1);
+      await rounds(newer(), 1);
+      chain = EXPIRED;
+      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+      expect(await shown()).toMatchObject({
+        state: "FAILED",
+        detail: "insufficient_funds: the wallet is empty",
+      });
+    });
 
     test("says so, and has another signed when that is over, whatever was said of it", async () => {
       settle = () => Promise.resolve(refused);
