@@ -130,7 +130,7 @@ export async function start(
       return prepare({ ...serving, telemetry, tables }, next);
     },
     logger,
-    onEnd: (isInUse, hash) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hash),
+    onEnd: (isInUse, hashes) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hashes),
   });
   const reload = (wish: ReloadWish): Promise<Reloaded> => reloading.reload("POST /-/reload", wish);
   const shown = new OperatorPages(parts, ledger, () => serving);
@@ -243,7 +243,7 @@ async function openTelemetry(
   metrics.configureRoutes(toldRoutes(config));
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
-  metrics.configuration.loaded(true, time.now(), hash);
+  metrics.configuration.loaded(true, time.now(), [hash]);
   const told = { logger, metrics, timeline: createTimeline(config.admin, time) };
   return { ...told, access: openAccess(config, told) };
 }
