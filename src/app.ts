@@ -214,7 +214,7 @@ async function prepare(
       access?.reopen();
       metrics.configureRoutes(toldRoutes(next));
       for (const table of tables) table.limit(next.limits.connections);
-      await front?.configure(next);
+      await front?.configure(next, money.sales.publish);
       if (pool === undefined) return;
       pool.configureRoutes(toldRoutes(next));
       logger.info("replacing the workers");

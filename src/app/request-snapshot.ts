@@ -259,10 +259,11 @@ function pageWriter(
 
 /** How long the longest of its prices may be paid after it was asked for, milliseconds. */
 export function longestQuoteMs(routes: Config["routes"]): number {
-  const seconds = routes.map(({ action }) =>
-    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
-  );
-  return Math.max(0, ...seconds) * 1000;
+  let longest = 0;
+  for (const { action } of routes) {
+    if (action.kind === "priced") longest = Math.max(longest, action.maxTimeoutSeconds);
+  }
+  return longest * 1000;
 }
 
 /** What of a configuration tells what it has asked for. */
