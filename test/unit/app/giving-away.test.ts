@@ -113,6 +113,19 @@ describe("a file that ends in the middle", () => {
     }
   });
 
+  test("is known among those that a file includes", async () => {
+    const read = (text: string) => ({
+      text: whole,
+      included: [{ name: "more.yaml", text }],
+      config: configOf(whole),
+    });
+    const [before, after] = [read("support: a@b.c\ncors: true\n"), read("support: a@b.c\n")];
+    expect(await findGivenAway([before], after)).toMatchObject([
+      { code: "cut-file", file: "more.yaml" },
+    ]);
+    expect(await findGivenAway([{ ...before, included: [] }], after)).toEqual([]);
+  });
+
   test.each([
     ["the same", whole],
     ["one without the last line feed", whole.trimEnd()],
