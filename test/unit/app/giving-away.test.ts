@@ -82,13 +82,14 @@ describe("what was sold and would be free", () => {
 test("of several files that are in force in part each counts, and a route once", async () => {
   const read = (text: string) => ({ text, included: [], config: configOf(text) });
   const [older, newer] = [
-    yaml("  GET /slow: $0.05\n"),
+    yaml("  GET /slow: $0.05\n  GET /old: $3\n"),
     yaml("  GET /slow: $0.06\n  GET /fast: $1\n"),
   ];
   const found = await findGivenAway([read(newer), read(older)], read(yaml("  GET /last: free\n")));
   expect(found.map(({ message }) => message)).toEqual([
     "GET /slow would be free: it costs $0.06 now",
     "GET /fast would be free: it costs $1 now",
+    "GET /old would be free: it costs $3 now",
   ]);
   const cut = await findGivenAway([read(older), read(yaml(SOLD, "deny"))], read(yaml("", "deny")));
   expect(cut.map(({ code }) => code)).toEqual(["cut-file"]);
