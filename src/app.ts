@@ -56,8 +56,6 @@ export interface Running {
   readonly workers: number;
   /** Resolves with the reason where it is no use to go on: the caller closes, and ends with an error. */
   readonly hopeless: Promise<string>;
-  /** Whether the configuration wants its file to be taken up whenever that changes. */
-  readonly isWatching: boolean;
   /**
    * Reads the configuration once more and serves by it from here on, without a dropped request; prices that
    * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
@@ -180,9 +178,6 @@ export async function start(
     workers,
     hopeless: pool?.hopeless ?? new Promise(() => undefined),
     reload: (cause, wish) => reloading.reload(cause, wish),
-    get isWatching() {
-      return money.sales.config.watch;
-    },
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }

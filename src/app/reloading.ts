@@ -70,6 +70,11 @@ export interface ReloadingOptions {
 
 type Running = Read & Pick<ParseResult, "hash">;
 
+/** By watching: nobody has asked for it. */
+const SEEN: ReadonlySet<ReloadCause> = new Set([
+  "the file has changed",
+  "a file that it names has changed",
+]);
 /** Changes that are told of one reload. */
 const MAX_CHANGES = 100;
 
@@ -84,7 +89,10 @@ export class Reloading {
     this.#inForce = [options.running];
   }
 
-  /** Waits for those that were asked for before. Never rejects. */
+  /**
+   * Waits for those that were asked for before. Never rejects. A file that has changed is left alone where the one in
+   * force by then is not to be watched.
+   */
   reload(cause: ReloadCause, wish: ReloadWish = {}): Promise<Reloaded> {
     const reloaded = this.#last.then(() => this.#reload(cause, wish));
     this.#last = reloaded;
@@ -93,6 +101,7 @@ export class Reloading {
 
   async #reload(cause: ReloadCause, wish: ReloadWish): Promise<Reloaded> {
     const { logger, onEnd } = this.#options;
+    if (SEEN.has(cause) && !this.#inForce[0].config.watch) return UNCHANGED;
     let result: Reloaded;
     try {
       result = await this.#judge(cause, wish);
@@ -169,6 +178,7 @@ function* describe(before: Config, after: Config): Steps<Told> {
 
 const NO_CHANGES: Told = { changes: [], moreChanges: 0 };
 const NOTHING = { ...NO_CHANGES, hash: "" };
+const UNCHANGED: Reloaded = { ...NOTHING, reloaded: false, problems: [] };
 
 function failure(message: string): Problem {
   const place = { file: "", line: 0, column: 0, length: 1, path: [] };

@@ -77,6 +77,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#inForce.map(({ hash }) => hash)",
     put: "[result.hash]",
   }),
+  caughtBy(RELOADING_TEST, "takes up a file that is not to be watched any more", {
+    file: RELOADING,
+    find: "if (SEEN.has(cause) && !this.#inForce[0].config.watch) return UNCHANGED;",
+    put: "",
+  }),
   caughtBy(SALES_TEST, "shows who still goes by a configuration the documents of the next", {
     file: SALES,
     find: "return this.#publications.publish;",

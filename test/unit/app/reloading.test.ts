@@ -97,3 +97,24 @@ test("what is in force in part is not given away either, until the one that come
     [false, [part]],
   ]);
 });
+
+test("a file that has changed is left alone once one is in force that is not to be watched", async () => {
+  const texts = [`${YAML}watch: false\n`, YAML.replace("$0.01", "$0.02")];
+  const ends: unknown[] = [];
+  const reloading = new Reloading({
+    load: async () => read(texts.shift() ?? YAML),
+    running: read(YAML),
+    prepare: async (): Promise<Prepared> => ({ problems: [], commit: nothing, drop: nothing }),
+    logger: createLogger({ level: "silent", format: "json" }),
+    onEnd: (...end) => ends.push(end),
+  });
+  const seen = () => reloading.reload("the file has changed");
+  // The second one has been seen before the first is in force.
+  const both = await Promise.all([seen(), seen()]);
+  expect(both.map(({ reloaded }) => reloaded)).toEqual([true, false]);
+  expect(await reloading.reload("a file that it names has changed")).toMatchObject({
+    reloaded: false,
+  });
+  expect([texts.length, ends.length]).toEqual([1, 1]);
+  expect(await reloading.reload("SIGHUP")).toMatchObject({ reloaded: true });
+});
