@@ -87,6 +87,13 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "return this.#publications.publish;",
     put: "return (...asked) => this.#publications.publish(...asked);",
   }),
+  caughtBy(SALES_TEST, "goes through the routes of all that was replaced at once", {
+    file: SALES,
+    find: "return this.#earlier.filter(({ untilMs }) => systemTime.now() < untilMs);",
+    put: `return this.#earlier.filter(
+      ({ config, replacedMs }) => systemTime.now() < replacedMs + longestQuoteMs(config.routes),
+    );`,
+  }),
   caughtBy("test/unit/config/payers.test.ts", "takes an emptied list of payers for one of nobody", {
     file: "src/config/payers.ts",
     find: `if (text.trim() === "") {`,
