@@ -423,6 +423,7 @@ function* soldSteps(
   { changes, feePayers, quality: told, stopped = NO_STOPS }: PublicationsGround,
 ): Steps<readonly SoldEntry[]> {
   const quality = config.discovery.quality ? told : undefined;
+  const networks = onlyStopped(stopped);
   const sold: SoldEntry[] = [];
   for (const site of sitesOf(config)) {
     if (config.sites.length > 0 && !site.discovery.listed) continue;
@@ -434,8 +435,8 @@ function* soldSteps(
         lastUpdated: changes.get(route.key) ?? 0,
         quality: quality?.of(route.key),
       };
-      const stops = { route: route.key, networks: onlyStopped(stopped) };
-      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, stops) });
+      const asked = { route: route.key, networks };
+      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, asked) });
     }
   }
   return sold;
