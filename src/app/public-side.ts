@@ -76,7 +76,8 @@ export interface PublicSidePlaces {
 }
 
 export class PublicSide {
-  readonly #options: PublicSideOptions;
+  /** What a configuration that is replaced leaves behind is to go. */
+  readonly #options: Omit<PublicSideOptions, "publish" | "earlier">;
   readonly #backends: Backends;
   readonly #gateway: Gateway;
   readonly #paywall: Paywall;
@@ -99,9 +100,9 @@ export class PublicSide {
   #sidecar: Sidecar | null = null;
 
   constructor(options: PublicSideOptions) {
-    this.#options = options;
-    const { config, telemetry, payments, fronts, feePayers, drafts = NO_DRAFTS } = options;
-    const { earlier = [] } = options;
+    const { publish, earlier = [], ...lasting } = options;
+    this.#options = lasting;
+    const { config, telemetry, payments, fronts, feePayers, drafts = NO_DRAFTS } = lasting;
     const { metrics, logger } = telemetry;
     const { settlementWaitMs } = config.limits;
     this.#config = config;
@@ -119,7 +120,7 @@ export class PublicSide {
     }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
     this.#gateway = new Gateway({
-      ...atOnce(this.#settings(options.publish)),
+      ...atOnce(this.#settings(publish)),
       paywall,
       drafts,
       telemetry,

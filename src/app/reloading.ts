@@ -79,14 +79,14 @@ const SEEN: ReadonlySet<ReloadCause> = new Set([
 const MAX_CHANGES = 100;
 
 export class Reloading {
-  readonly #options: ReloadingOptions;
+  readonly #options: Omit<ReloadingOptions, "running">;
   /** The newest first: several where it is in force in part, down to the last one that was so as a whole. */
   #inForce: readonly [Running, ...Running[]];
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: ReloadingOptions) {
+  constructor({ running, ...options }: ReloadingOptions) {
     this.#options = options;
-    this.#inForce = [options.running];
+    this.#inForce = [running];
   }
 
   /**
