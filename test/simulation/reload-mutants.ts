@@ -8,6 +8,7 @@ const SOURCE = "src/config/reading/source.ts";
 
 const GIVING_AWAY_TEST = "test/unit/app/giving-away.test.ts";
 const RELOADING_TEST = "test/unit/app/reloading.test.ts";
+const FRONT_TEST = "test/unit/app/public-side.test.ts";
 const SALES_TEST = "test/unit/app/sales.test.ts";
 const INCLUDE_TEST = "test/unit/config/include.test.ts";
 
@@ -93,6 +94,16 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     put: `return this.#earlier.filter(
       ({ config, replacedMs }) => systemTime.now() < replacedMs + longestQuoteMs(config.routes),
     );`,
+  }),
+  caughtBy(FRONT_TEST, "keeps the documents of the first configuration", {
+    file: "src/app/public-side.ts",
+    find: "this.#options = lasting;",
+    put: "this.#options = options;",
+  }),
+  caughtBy(FRONT_TEST, "keeps the routes of the first configuration", {
+    file: "src/gateway/work.ts",
+    find: "this.#lasting = { paywall, drafts, telemetry };",
+    put: "this.#lasting = { ...options, drafts };",
   }),
   caughtBy("test/unit/config/payers.test.ts", "takes an emptied list of payers for one of nobody", {
     file: "src/config/payers.ts",
