@@ -37,13 +37,13 @@ import {
   type Published,
 } from "../discovery/pointers.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
-import { Offers, type FeePayers, type NetworkStates, type Offer } from "../payments/sale/offers.ts";
+import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
 import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
-import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
+import { Fates, onlyStopped, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
 import { codingFor } from "../http/content-coding.ts";
 import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
@@ -368,19 +368,6 @@ interface Made {
   readonly lines?: readonly string[];
   /** What all who ask get. */
   readonly shared?: { readonly plain: Uint8Array; readonly compressed: KeptBytes };
-}
-
-/** A network that is closed may be open again before somebody comes who has read the listing. */
-function onlyStopped(stopped: StopSource): NetworkStates {
-  return {
-    get revision() {
-      return stopped.revision;
-    },
-    get stops() {
-      return stopped.stops;
-    },
-    of: () => "open",
-  };
 }
 
 function textual(body: string) {

@@ -60,6 +60,8 @@ test("what the overview tells of money is read and summed up by nobody who has t
   for (const { key } of payments) {
     await ledger.step(key, { kind: "settled", settlement: { ...SETTLEMENT, transaction: id } });
   }
+  // The newest steps are stored a little later, or when somebody asks.
+  await ledger.books.counts();
   const config = configOf(`
 publicUrl: http://localhost:8402
 upstream: http://localhost:3000
