@@ -56,8 +56,6 @@ export interface Running {
   readonly workers: number;
   /** Resolves with the reason where it is no use to go on: the caller closes, and ends with an error. */
   readonly hopeless: Promise<string>;
-  /** Whether the configuration wants its file to be taken up whenever that changes. */
-  readonly isWatching: boolean;
   /**
    * Reads the configuration once more and serves by it from here on, without a dropped request; prices that
    * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
@@ -130,7 +128,7 @@ export async function start(
       return prepare({ ...serving, telemetry, tables }, next);
     },
     logger,
-    onEnd: (isInUse, hash) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hash),
+    onEnd: (isInUse, hashes) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hashes),
   });
   const reload = (wish: ReloadWish): Promise<Reloaded> => reloading.reload("POST /-/reload", wish);
   const shown = new OperatorPages(parts, ledger, () => serving);
@@ -180,9 +178,6 @@ export async function start(
     workers,
     hopeless: pool?.hopeless ?? new Promise(() => undefined),
     reload: (cause, wish) => reloading.reload(cause, wish),
-    get isWatching() {
-      return money.sales.config.watch;
-    },
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
@@ -214,7 +209,7 @@ async function prepare(
       access?.reopen();
       metrics.configureRoutes(toldRoutes(next));
       for (const table of tables) table.limit(next.limits.connections);
-      await front?.configure(next);
+      await front?.configure(next, money.sales.publish);
       if (pool === undefined) return;
       pool.configureRoutes(toldRoutes(next));
       logger.info("replacing the workers");
@@ -243,7 +238,7 @@ async function openTelemetry(
   metrics.configureRoutes(toldRoutes(config));
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
-  metrics.configuration.loaded(true, time.now(), hash);
+  metrics.configuration.loaded(true, time.now(), [hash]);
   const told = { logger, metrics, timeline: createTimeline(config.admin, time) };
   return { ...told, access: openAccess(config, told) };
 }

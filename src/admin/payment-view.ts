@@ -86,27 +86,56 @@ export interface PaymentDetailView extends PaymentView {
 
 /** The tokens by which amounts are shown: those of the networks and of the configuration. */
 export class Tokens {
-  readonly #configured: readonly (readonly [network: string, asset: Asset])[];
+  readonly #told: Pick<Config, "facilitator" | "routes"> | readonly KnownToken[];
+  /** By {@link nameOf}; made when somebody asks for one that its network does not tell. */
+  #named: ReadonlyMap<string, KnownToken> | undefined;
 
-  constructor({ facilitator, routes }: Config) {
-    const settled = facilitator.embedded.flatMap(({ network, assets }) =>
-      assets.map((asset) => [network, asset] as const),
-    );
-    const sold = routes.flatMap(({ action }) =>
-      action.kind === "priced"
-        ? action.offers.map(({ network, asset }) => [network, asset] as const)
-        : [],
-    );
-    this.#configured = [...settled, ...sold];
+  constructor(told: Pick<Config, "facilitator" | "routes"> | readonly KnownToken[]) {
+    this.#told = told;
+  }
+
+  /** Of the configuration, each once. */
+  get known(): readonly KnownToken[] {
+    return [...this.#byName.values()];
   }
 
   find(network: string, address: string): Pick<Asset, "symbol" | "decimals"> | undefined {
     const own = findNetwork(network)?.asset;
     if (own !== undefined && isSameToken(network, own.address, address)) return own;
-    return this.#configured.find(
-      ([name, asset]) => name === network && isSameToken(network, asset.address, address),
-    )?.[1];
+    return this.#byName.get(nameOf(network, address))?.[1];
   }
+
+  get #byName(): ReadonlyMap<string, KnownToken> {
+    if (this.#named !== undefined) return this.#named;
+    const named = new Map<string, KnownToken>();
+    const told = "routes" in this.#told ? tokensIn(this.#told) : this.#told;
+    for (const [network, { address, symbol, decimals }] of told) {
+      const name = nameOf(network, address);
+      if (!named.has(name)) named.set(name, [network, { address, symbol, decimals }]);
+    }
+    return (this.#named = named);
+  }
+}
+
+/** A token and its network. */
+export type KnownToken = readonly [network: string, Pick<Asset, "address" | "symbol" | "decimals">];
+
+function* tokensIn({
+  facilitator,
+  routes,
+}: Pick<Config, "facilitator" | "routes">): Generator<KnownToken> {
+  for (const { network, assets } of facilitator.embedded) {
+    for (const asset of assets) yield [network, asset];
+  }
+  for (const { action } of routes) {
+    if (action.kind !== "priced") continue;
+    for (const { network, asset } of action.offers) yield [network, asset];
+  }
+}
+
+/** As of {@link isSameToken}. */
+function nameOf(network: string, address: string): string {
+  return `${network} ${findNetwork(network)?.kind === "evm" ? address.toLowerCase() : address}`;
 }
 
 export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {

@@ -32,14 +32,19 @@ export interface Read extends Pick<ParseResult, "text" | "included"> {
   readonly config: Config;
 }
 
-export async function findGivenAway(before: Read, after: Read): Promise<readonly Problem[]> {
+/** @param inForce one file, or several where each is in force in part */
+export async function findGivenAway(
+  inForce: readonly Read[],
+  after: Read,
+): Promise<readonly Problem[]> {
   const { config } = after;
   const cuts = filesOf(after).flatMap(({ name, text }) => {
-    const earlier = filesOf(before).find((each) => each.name === name);
-    const cut = earlier && cutOf(earlier.text, text);
+    const earlier = inForce.flatMap(filesOf).filter((each) => each.name === name);
+    const cut = earlier.map((each) => cutOf(each.text, text)).find((each) => each !== undefined);
     return cut === undefined ? [] : [about({ file: name }, { code: "cut-file", ...cut })];
   });
-  const found = await inTurns(unpricedSteps(before.config, config));
+  const before = inForce.map((each) => each.config);
+  const found = await inTurns(unpricedSteps(before, config));
   const named = found.slice(0, MAX_NAMED).map(({ route, method }) => {
     const now = config.routes.find(({ key }) => key === route.key);
     const asked = route.methods === null && method !== "GET" ? `, asked by ${method},` : "";
@@ -100,32 +105,44 @@ interface Unpriced {
 }
 
 /** Priced routes whose requests would be free, each once: at whichever site of the new file answers them. */
-function* unpricedSteps(before: Config, after: Config): Steps<readonly Unpriced[]> {
+function* unpricedSteps(before: readonly Config[], after: Config): Steps<readonly Unpriced[]> {
   const isFree = new Map<string, (method: string, path: string) => boolean>();
+  for (const site of sitesOf(after)) isFree.set(site.site, yield* freeSteps(site));
+  const found = new Map<string, Unpriced>();
+  for (const config of before) {
+    for (const { routes, asked } of askedIn(config, after)) {
+      for (const route of routes) {
+        yield;
+        if (route.action.kind !== "priced" || found.has(route.key)) continue;
+        const path = examplePath(route);
+        const method = (route.methods ?? USUAL_METHODS).find((each) =>
+          asked.some((name) => isFree.get(name)?.(each, path)),
+        );
+        if (method !== undefined) found.set(route.key, { route, method });
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+interface Asked extends Pick<Config, "routes"> {
+  /** Sites of the new file that are asked in place of the one that had these routes. */
+  readonly asked: readonly string[];
+}
+
+function* askedIn(before: Config, after: Config): Generator<Asked> {
   const [own, ...others] = sitesOf(after);
-  for (const site of [own, ...others]) isFree.set(site.site, yield* freeSteps(site));
   const named = siteTable([own, ...others]);
-  const olds = sitesOf(before);
   // By names that lead to another site now than they were written for.
   const taken = Map.groupBy(others, writtenFor(before));
-  const found: Unpriced[] = [];
-  for (const { site, publicUrl, routes } of olds) {
+  for (const { site, publicUrl, routes } of sitesOf(before)) {
     const host = new URL(publicUrl ?? "http://localhost").host;
     const now = named.of(host) ?? (site === "" || isServed(host, own) ? "" : undefined);
     const elsewhere = (taken.get(site) ?? []).map((each) => each.site);
     // Whoever asks the file's own site may do so by any name that is no other's.
-    const asked = [...new Set([...(site === "" ? [""] : []), now, ...elsewhere])];
-    for (const route of routes) {
-      yield;
-      if (route.action.kind !== "priced") continue;
-      const path = examplePath(route);
-      const method = (route.methods ?? USUAL_METHODS).find((each) =>
-        asked.some((name) => name !== undefined && isFree.get(name)?.(each, path)),
-      );
-      if (method !== undefined) found.push({ route, method });
-    }
+    const all = [...(site === "" ? [""] : []), now, ...elsewhere];
+    yield { routes, asked: [...new Set(all)].filter((name) => name !== undefined) };
   }
-  return found;
 }
 
 /** The site of a configuration that another one's name was written for; undefined: for none, whoever answered it. */

@@ -5,8 +5,9 @@ import type { AdminSettings } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { Timeline } from "../telemetry/timeline.ts";
 import type { Time } from "../time/time.ts";
+import type { MoneyView } from "../web/overview-view.ts";
 import type { WorkerPool } from "../workers/worker-pool.ts";
-import { accountsOf } from "./ledger-accounts.ts";
+import { moneyInThread } from "./read-accounts.ts";
 import type { SettlementProcess } from "./settlement-process.ts";
 import { TimelinePages } from "../admin/payments-pages.ts";
 import { Tokens } from "../admin/payment-view.ts";
@@ -24,18 +25,21 @@ interface Served {
   readonly pool: WorkerPool | undefined;
 }
 
+/** Whose pages they are. */
+type Shown = Pick<Parts, "config" | "telemetry" | "time">;
+
 export class OperatorPages {
   /** Undefined where it is shown to nobody. */
   readonly payments: PaymentsListener | undefined;
   /** Names by which the operator's listener is asked. */
   readonly hosts: readonly string[];
-  readonly #parts: Parts;
+  readonly #parts: Shown;
   readonly #books: Ledger["books"];
   /** Of the configuration in force. */
   readonly #tokens: () => Tokens;
   readonly #pages: TimelinePages | undefined;
 
-  constructor(parts: Parts, { books }: Pick<Ledger, "books">, serving: () => Served | undefined) {
+  constructor(parts: Shown, { books }: Pick<Ledger, "books">, serving: () => Served | undefined) {
     const { config, telemetry, time } = parts;
     const { logger, timeline: own } = telemetry;
     this.#parts = parts;
@@ -63,7 +67,7 @@ export class OperatorPages {
     this.payments = new PaymentsListener(() => (serving() === undefined ? undefined : pages));
   }
 
-  /** Undefined where it is shown to nobody. `script`: see {@link accountsOf}. */
+  /** Undefined where it is shown to nobody. `script`: see {@link moneyInThread}. */
   overview({
     script,
     ...reads
@@ -72,10 +76,11 @@ export class OperatorPages {
     | undefined {
     if (this.payments === undefined) return undefined;
     const { config, time } = this.#parts;
-    const books = this.#books;
-    const accounts = accountsOf(config, books, script);
-    const ground = { accounts, counts: () => books.counts(), tokens: this.#tokens };
-    return new Overview({ ...reads, ...ground, file: config.file, time });
+    const { file, store } = config;
+    const money = (nowMs: number): Promise<MoneyView> => {
+      return moneyInThread(script, { store, tokens: this.#tokens().known, nowMs });
+    };
+    return new Overview({ ...reads, money, counts: () => this.#books.counts(), file, time });
   }
 
   /** Browsers that are kept up to date would keep the listener from closing. */

@@ -53,6 +53,7 @@ export interface PublicSideOptions {
   readonly payments: PaymentService;
   readonly feePayers: FeePayers;
   readonly networks: NetworkStates;
+  /** The documents of that configuration. */
   readonly publish: SitesPublisher;
   /** Default: nobody is asked who he is. */
   readonly signInKey?: Uint8Array | undefined;
@@ -75,7 +76,8 @@ export interface PublicSidePlaces {
 }
 
 export class PublicSide {
-  readonly #options: PublicSideOptions;
+  /** What a configuration that is replaced leaves behind is to go. */
+  readonly #options: Omit<PublicSideOptions, "publish" | "earlier">;
   readonly #backends: Backends;
   readonly #gateway: Gateway;
   readonly #paywall: Paywall;
@@ -98,9 +100,9 @@ export class PublicSide {
   #sidecar: Sidecar | null = null;
 
   constructor(options: PublicSideOptions) {
-    this.#options = options;
-    const { config, telemetry, payments, fronts, feePayers, drafts = NO_DRAFTS } = options;
-    const { earlier = [] } = options;
+    const { publish, earlier = [], ...lasting } = options;
+    this.#options = lasting;
+    const { config, telemetry, payments, fronts, feePayers, drafts = NO_DRAFTS } = lasting;
     const { metrics, logger } = telemetry;
     const { settlementWaitMs } = config.limits;
     this.#config = config;
@@ -118,7 +120,7 @@ export class PublicSide {
     }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
     this.#gateway = new Gateway({
-      ...atOnce(this.#settings()),
+      ...atOnce(this.#settings(publish)),
       paywall,
       drafts,
       telemetry,
@@ -130,9 +132,10 @@ export class PublicSide {
 
   /**
    * Requests from here on are answered by this configuration, those that are in flight by the one before.
-   * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are.
+   * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are. `publish` gives the
+   * documents of that configuration.
    */
-  async configure(config: PublicSideConfig): Promise<void> {
+  async configure(config: PublicSideConfig, publish: SitesPublisher): Promise<void> {
     const { feePayers } = this.#options;
     const replaced = await inTurns(earlierSteps(this.#config, feePayers, systemTime.now()));
     this.#config = config;
@@ -142,7 +145,7 @@ export class PublicSide {
     this.#paywall.hold(settlementWaitMs);
     const before = [...this.#backends.engines.values()];
     const unused = this.#backends.configure(config);
-    const settings = await inTurns(this.#settings());
+    const settings = await inTurns(this.#settings(publish));
     // What was asked for until this very moment is what may still be paid.
     const nowMs = systemTime.now();
     const until = replaced.map((each) => {
@@ -254,9 +257,9 @@ export class PublicSide {
   }
 
   /** Everything of the gateway that the configuration says. */
-  *#settings(): Steps<GatewaySettings> {
+  *#settings(publish: SitesPublisher): Steps<GatewaySettings> {
     const config = this.#config;
-    const { telemetry, feePayers, networks, drafts = NO_DRAFTS, fronts, publish } = this.#options;
+    const { telemetry, feePayers, networks, drafts = NO_DRAFTS, fronts } = this.#options;
     const { metrics } = telemetry;
     const blockhashes = this.#blockhashes;
     const { signInKey } = this.#options;

@@ -57,28 +57,42 @@ export interface Prepared {
 export interface ReloadingOptions {
   /** Reads and judges the file as it is now. */
   readonly load: () => Promise<ParseResult>;
-  /** What runs, and the text of its file, masked; "": it is not known. */
-  readonly running: Read;
+  /** What runs, and the text of its file, masked, and its hash; "": it is not known. */
+  readonly running: Running;
   readonly prepare: (config: Config) => Promise<Prepared>;
   readonly logger: Logger;
-  /** Hears of the end of each reload that was no dry run: whether the whole file is in use now, and its hash. */
-  readonly onEnd: (isInUse: boolean, hash: string) => void;
+  /**
+   * Hears of the end of each reload that was no dry run: whether the whole file is in use now, and the hash of each that is
+   * in force, whole or in part.
+   */
+  readonly onEnd: (isInUse: boolean, hashes: readonly string[]) => void;
 }
 
+type Running = Read & Pick<ParseResult, "hash">;
+
+/** By watching: nobody has asked for it. */
+const SEEN: ReadonlySet<ReloadCause> = new Set([
+  "the file has changed",
+  "a file that it names has changed",
+]);
 /** Changes that are told of one reload. */
 const MAX_CHANGES = 100;
 
 export class Reloading {
-  readonly #options: ReloadingOptions;
-  #running: ReloadingOptions["running"];
+  readonly #options: Omit<ReloadingOptions, "running">;
+  /** The newest first: several where it is in force in part, down to the last one that was so as a whole. */
+  #inForce: readonly [Running, ...Running[]];
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: ReloadingOptions) {
+  constructor({ running, ...options }: ReloadingOptions) {
     this.#options = options;
-    this.#running = options.running;
+    this.#inForce = [running];
   }
 
-  /** Waits for those that were asked for before. Never rejects. */
+  /**
+   * Waits for those that were asked for before. Never rejects. A file that has changed is left alone where the one in
+   * force by then is not to be watched.
+   */
   reload(cause: ReloadCause, wish: ReloadWish = {}): Promise<Reloaded> {
     const reloaded = this.#last.then(() => this.#reload(cause, wish));
     this.#last = reloaded;
@@ -87,6 +101,7 @@ export class Reloading {
 
   async #reload(cause: ReloadCause, wish: ReloadWish): Promise<Reloaded> {
     const { logger, onEnd } = this.#options;
+    if (SEEN.has(cause) && !this.#inForce[0].config.watch) return UNCHANGED;
     let result: Reloaded;
     try {
       result = await this.#judge(cause, wish);
@@ -94,13 +109,16 @@ export class Reloading {
       logger.error({ cause, err }, "the configuration could not be reloaded");
       result = { ...NOTHING, reloaded: false, problems: [failure(messageOf(err))] };
     }
-    if (wish.isDry !== true) onEnd(result.reloaded && result.inPart !== true, result.hash);
+    if (wish.isDry !== true) {
+      const isInUse = result.reloaded && result.inPart !== true;
+      onEnd(isInUse, [...new Set(this.#inForce.map(({ hash }) => hash))]);
+    }
     return result;
   }
 
   async #judge(cause: ReloadCause, { isDry, allowsFree }: ReloadWish): Promise<Reloaded> {
     const { load, prepare, logger } = this.#options;
-    const before = this.#running;
+    const before = this.#inForce;
     const loaded = await load();
     const { text, included, hash } = loaded;
     const refuse = (problems: readonly Problem[], told: Told): Reloaded => {
@@ -117,7 +135,7 @@ export class Reloading {
     };
     if (!loaded.ok) return refuse([], NO_CHANGES);
     const { config } = loaded;
-    const told = await inTurns(describe(before.config, config));
+    const told = await inTurns(describe(before[0].config, config));
     const given =
       allowsFree === true ? [] : await findGivenAway(before, { text, included, config });
     const prepared = await prepare(config);
@@ -126,13 +144,17 @@ export class Reloading {
     if (against.length > 0) return refuse(against, told);
     const result = { problems: loaded.problems, ...told, hash };
     if (isDry === true) return { reloaded: false, wouldReload: true, ...result };
-    this.#running = { text, included, config };
+    const next = { text, included, hash, config };
+    this.#inForce = [next, ...before.filter((each) => each.hash !== hash)];
     try {
       await prepared.commit();
+      this.#inForce = [next];
     } catch (err) {
       logger.error({ cause, hash, err }, "only a part of the new configuration is in force");
       const reason = `only a part of it is in force: ${messageOf(err)}`;
-      const problem = { ...failure(reason), suggestion: "reload it once more, or restart" };
+      const again =
+        allowsFree === true ? "reload it once more with --allow-free" : "reload it once more";
+      const problem = { ...failure(reason), suggestion: `${again}, or restart` };
       return { reloaded: true, inPart: true, ...result, problems: [...loaded.problems, problem] };
     }
     const { changes, moreChanges } = told;
@@ -156,6 +178,7 @@ function* describe(before: Config, after: Config): Steps<Told> {
 
 const NO_CHANGES: Told = { changes: [], moreChanges: 0 };
 const NOTHING = { ...NO_CHANGES, hash: "" };
+const UNCHANGED: Reloaded = { ...NOTHING, reloaded: false, problems: [] };
 
 function failure(message: string): Problem {
   const place = { file: "", line: 0, column: 0, length: 1, path: [] };

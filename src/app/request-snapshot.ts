@@ -13,7 +13,7 @@ import {
   type Site,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
-import { DeclaredInput } from "../gateway/declared-input.ts";
+import { declaredInput } from "../gateway/declared-input.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
@@ -55,6 +55,8 @@ type Selling = Pick<
   | "protocol"
 > &
   Partial<Pick<Site<Config>, "site">>;
+
+const NO_GOODS: ReadonlySet<number> = new Set();
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
@@ -107,8 +109,8 @@ export function* snapshotSteps(
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))
         : null;
       const { cacheControl, repeat, redirects } = action;
-      const goods = new Set(action.goods);
-      const input = action.checkInput ? new DeclaredInput(action.input, route.segments) : null;
+      const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
+      const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const sold = { tokens, cacheControl, repeat, redirects, goods, input };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
@@ -259,10 +261,11 @@ function pageWriter(
 
 /** How long the longest of its prices may be paid after it was asked for, milliseconds. */
 export function longestQuoteMs(routes: Config["routes"]): number {
-  const seconds = routes.map(({ action }) =>
-    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
-  );
-  return Math.max(0, ...seconds) * 1000;
+  let longest = 0;
+  for (const { action } of routes) {
+    if (action.kind === "priced") longest = Math.max(longest, action.maxTimeoutSeconds);
+  }
+  return longest * 1000;
 }
 
 /** What of a configuration tells what it has asked for. */

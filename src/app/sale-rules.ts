@@ -1,33 +1,42 @@
 /** Configuration -> whom nothing is sold to, and how much of everything in an hour. */
 import type { Config } from "../config/config.ts";
 import type { SaleRules } from "../payments/sale/sale-guard.ts";
+import { atOnce, type Steps } from "../time/breath.ts";
 import { ATTODOLLAR_DECIMALS } from "../x402/amount.ts";
 import { findNetwork, networkOf } from "../x402/network.ts";
 
 /** Decimals of a dollar in which sales are counted. */
 const MICRODOLLAR_DECIMALS = 6;
 
-/** @param earlier configurations that were replaced, of which a price may still be paid */
-export function saleRules(
+/** Decimals of the tokens that something is sold for, by network and address as {@link nameOf} has them. */
+export type TokenDecimals = ReadonlyMap<string, number>;
+
+/** @param earlier of configurations that were replaced, of which a price may still be paid */
+export function saleRules(config: Config, ...earlier: readonly TokenDecimals[]): SaleRules {
+  return atOnce(saleRuleSteps(config, ...earlier)).rules;
+}
+
+/** The same, a step for each route, and what tokens its prices are in. */
+export function* saleRuleSteps(
   { payers, limits, routes, facilitator }: Config,
-  ...earlier: readonly Pick<Config, "routes">[]
-): SaleRules {
-  const priced = pricedIn(routes);
-  const known = new Map(
-    [...earlier.flatMap((each) => pricedIn(each.routes)), ...priced].flatMap(({ offers }) =>
-      offers.map(({ network, asset }) => [nameOf(network, asset.address), asset.decimals] as const),
-    ),
-  );
+  ...earlier: readonly TokenDecimals[]
+): Steps<{ readonly rules: SaleRules; readonly decimals: TokenDecimals }> {
+  const decimals = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  for (const { key, action } of routes) {
+    yield;
+    if (action.kind !== "priced") continue;
+    const worths = action.offers.map(({ network, asset, amountAtomic }) => {
+      decimals.set(nameOf(network, asset.address), asset.decimals);
+      return inMicrodollars(amountAtomic, asset.decimals);
+    });
+    lowest.set(key, Math.min(...worths));
+  }
+  const known = new Map([...earlier, decimals].flatMap((each) => [...each]));
   const worthOf: SaleRules["worthOf"] = (network, asset, amount) => {
     const usual = findNetwork(network)?.asset.decimals ?? 0;
     return inMicrodollars(amount, known.get(nameOf(network, asset)) ?? usual);
   };
-  const lowest = priced.map(({ key, offers }) => {
-    const worths = offers.map(({ network, asset, amountAtomic }) =>
-      worthOf(network, asset.address, amountAtomic),
-    );
-    return [key, Math.min(...worths)] as const;
-  });
   const { payerPerHour: perPayer, salesPerHour: sales, gasPerHour } = limits;
   const gas = facilitator.embedded.flatMap(({ network, nativePriceAttodollars: price }) => {
     if (gasPerHour === null || price === null) return [];
@@ -38,7 +47,8 @@ export function saleRules(
     return [[network, Number(most)] as const];
   });
   const { deny, allow } = payers;
-  return { deny, allow, perPayer, sales, gas: new Map(gas), prices: new Map(lowest), worthOf };
+  const rules = { deny, allow, perPayer, sales, gas: new Map(gas), prices: lowest, worthOf };
+  return { rules, decimals };
 }
 
 /** Routes that are sold, and what for. */

@@ -17,7 +17,7 @@ import {
   type TermsChanges,
 } from "../publishing/publishing.ts";
 import { SitePublications, type SitesPublisher } from "../publishing/site-publications.ts";
-import { saleRules } from "./sale-rules.ts";
+import { saleRuleSteps, type TokenDecimals } from "./sale-rules.ts";
 import { longestQuoteMs, type EarlierTerms } from "./request-snapshot.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
@@ -28,6 +28,12 @@ export interface EarlierConfig {
   readonly config: EarlierTerms;
   /** Milliseconds since the epoch. */
   readonly replacedMs: number;
+}
+
+/** The same, with all that is to be known of it until it counts no more. */
+interface Replaced extends EarlierConfig {
+  readonly untilMs: number;
+  readonly decimals: TokenDecimals;
 }
 
 export interface SalesGround {
@@ -45,13 +51,15 @@ export class Sales {
   #config: Config;
   #termsChanges: TermsChanges;
   #publications: SitePublications;
-  #earlier: readonly EarlierConfig[] = [];
+  #decimals: TokenDecimals;
+  #earlier: readonly Replaced[] = [];
 
   private constructor(config: Config, termsChanges: TermsChanges, ground: SalesGround) {
     this.#ground = ground;
     this.#config = config;
     this.#termsChanges = termsChanges;
     this.#publications = atOnce(SitePublications.steps(config, this.#publishing(termsChanges)));
+    this.#decimals = atOnce(saleRuleSteps(config)).decimals;
   }
 
   static async open(config: Config, ground: SalesGround): Promise<Sales> {
@@ -69,31 +77,40 @@ export class Sales {
 
   /** The newest first; only those of which a price may still be paid. */
   get earlier(): readonly EarlierConfig[] {
-    return this.#earlier.filter(
-      ({ config, replacedMs }) => systemTime.now() < replacedMs + longestQuoteMs(config.routes),
-    );
+    return this.#stillPayable().map(({ config, replacedMs }) => ({ config, replacedMs }));
   }
 
   /** The discovery listing of what is sold when it is asked. */
   readonly list: SitePublications["list"] = (...asked) => this.#publications.list(...asked);
 
-  /** The documents about what is sold when they are asked for, the listing among them. */
-  readonly publish: SitesPublisher = (...asked) => this.#publications.publish(...asked);
+  /** The documents about what is sold now, the listing among them: whoever has it goes on to give those. */
+  get publish(): SitesPublisher {
+    return this.#publications.publish;
+  }
 
   /** Rejects where the ledger cannot note the new terms; what it resolves with puts them in force. */
   async prepare(config: Config): Promise<() => void> {
     const changes = await readTermsChanges(config, this.#ground.ledger);
     const publications = await inTurns(SitePublications.steps(config, this.#publishing(changes)));
+    const known = [...this.#stillPayable().map((each) => each.decimals), this.#decimals];
+    const { rules, decimals } = await inTurns(saleRuleSteps(config, ...known));
     return () => {
       const { routes, sites, publicUrl, unmatched, protocol } = this.#config;
       const terms = { routes, sites, publicUrl, unmatched, protocol };
-      const replaced = { config: terms, replacedMs: systemTime.now() };
-      this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
+      const replacedMs = systemTime.now();
+      const untilMs = replacedMs + longestQuoteMs(routes);
+      const replaced = { config: terms, replacedMs, untilMs, decimals: this.#decimals };
+      this.#earlier = [replaced, ...this.#stillPayable()].slice(0, MAX_EARLIER);
+      this.#decimals = decimals;
       this.#config = config;
       this.#termsChanges = changes;
       this.#publications = publications;
-      this.#ground.guard?.configure(saleRules(config, ...this.earlier.map((each) => each.config)));
+      this.#ground.guard?.configure(rules);
     };
+  }
+
+  #stillPayable(): readonly Replaced[] {
+    return this.#earlier.filter(({ untilMs }) => systemTime.now() < untilMs);
   }
 
   #publishing(changes: TermsChanges): PublicationsGround {

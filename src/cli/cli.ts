@@ -69,18 +69,18 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await runWorker();
     });
   program
-    .command("read-config <file>", { hidden: true })
+    .command("read-config", { hidden: true })
     .description("reads a configuration in a thread of a running gateway, which starts it")
-    .action(async (file: string) => {
+    .action(async () => {
       const { readConfig } = await import("../app/read-config.ts");
-      code = await readConfig(file);
+      code = await readConfig();
     });
   program
-    .command("read-accounts <path> <from> <to>", { hidden: true })
+    .command("read-accounts", { hidden: true })
     .description("reads the books in a thread of a running gateway, which starts it")
-    .action(async (path: string, from: string, to: string) => {
-      const { tellAccounts } = await import("../app/ledger-accounts.ts");
-      code = await tellAccounts(path, { from, to });
+    .action(async () => {
+      const { readAccounts } = await import("../app/read-accounts.ts");
+      code = await readAccounts();
     });
   addCheck(program, version, (result) => (code = result));
   addSchema(program, (result) => (code = result));

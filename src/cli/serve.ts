@@ -17,10 +17,10 @@ export async function serve(file: string, version: string): Promise<number> {
   let isStale = false;
   const watch = await FileWatch.open(file, () => {
     isStale = true;
-    if (running?.isWatching) void running.reload("the file has changed");
+    void running?.reload("the file has changed");
   });
   const others = new FileWatches(() => {
-    if (running?.isWatching) void running.reload("a file that it names has changed");
+    void running?.reload("a file that it names has changed");
   });
   const read = (): Promise<ParseResult> =>
     running === undefined ? loadConfig(file) : loadInThread(process.argv[1] ?? "", file);
@@ -58,7 +58,7 @@ export async function serve(file: string, version: string): Promise<number> {
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
-  if (isStale && running.isWatching) void running.reload("the file has changed");
+  if (isStale) void running.reload("the file has changed");
 
   const ending = await Promise.race([stopped, running.hopeless.then((reason) => ({ reason }))]);
   if (typeof ending === "object") {

@@ -47,6 +47,16 @@ const ofJson = new Ajv2020({ ...SHARED, logger: false });
 // To compare all members of a stranger's list with each other would take hours.
 for (const ajv of [ofText, ofJson]) ajv.removeKeyword("uniqueItems");
 
+/** Null: no request for it is another than what is declared. */
+export function declaredInput(
+  terms: InputTerms,
+  pattern: readonly PatternPart[],
+): DeclaredInput | null {
+  const isDeclared = Object.values(terms).some((each) => each !== undefined);
+  const isFixed = pattern.every(({ kind }) => kind === "static");
+  return isFixed && !isDeclared ? null : new DeclaredInput(terms, pattern);
+}
+
 export class DeclaredInput {
   readonly #pattern: readonly PatternPart[];
   readonly #path: Fields;
@@ -59,12 +69,12 @@ export class DeclaredInput {
   constructor(terms: InputTerms, pattern: readonly PatternPart[]) {
     const { queryParams, headerFields, bodyFields, pathParams } = terms;
     this.#pattern = pattern;
-    this.#path = new Fields(pathParams, "path parameter", ofText);
-    this.#query = new Fields(queryParams, "query parameter", ofText);
-    this.#headers = new Fields(headerFields, "header", ofText);
+    this.#path = fieldsOf(pathParams, "path parameter", ofText);
+    this.#query = fieldsOf(queryParams, "query parameter", ofText);
+    this.#headers = fieldsOf(headerFields, "header", ofText);
     const { bodyType = bodyFields === undefined ? null : "json" } = terms;
     this.#bodyType = bodyType;
-    this.#body = new Fields(bodyFields, "body field", bodyType === "json" ? ofJson : ofText);
+    this.#body = fieldsOf(bodyFields, "body field", bodyType === "json" ? ofJson : ofText);
   }
 
   /** What is declared and cannot be checked: `the query parameter days`. */
@@ -206,6 +216,13 @@ class Fields {
     this.#validators.set(name, made);
     return made;
   }
+}
+
+/** Thousands of routes declare nothing of most of it. */
+const NO_FIELDS = new Fields(undefined, "", ofText);
+
+function fieldsOf(declared: Values | undefined, what: string, ajv: Ajv2020): Fields {
+  return declared === undefined ? NO_FIELDS : new Fields(declared, what, ajv);
 }
 
 const ground = { run: (): unknown => undefined };

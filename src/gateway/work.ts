@@ -8,7 +8,7 @@ import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin } from "../time/time.ts";
 import { helpOf, type CrossOrigin } from "./answers.ts";
-import { Challenge } from "./challenge.ts";
+import { Challenge, type ChallengeOptions } from "./challenge.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
 import type { Snapshot } from "./decision.ts";
@@ -17,7 +17,7 @@ import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import type { HeldCertificates } from "./listener/held-certificates.ts";
 import type { InboundRequest, InboundSocket } from "./message/inbound.ts";
-import type { Drafts } from "./offers/drafts.ts";
+import { NO_DRAFTS, type Drafts } from "./offers/drafts.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
 import { Room, type Comer } from "./room.ts";
 import { VisitIds, type VisitorGround } from "./visitor.ts";
@@ -72,15 +72,18 @@ export interface ServedSite extends SiteSettings {
 
 export class Work {
   readonly ids = new VisitIds();
-  readonly #options: GatewayOptions;
+  /** None of them is of a configuration: those that are replaced are to go. */
+  readonly #lasting: Omit<ChallengeOptions, "unpaidRates">;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
   readonly #entrance = new PaymentEntrance(this.#room);
   #generation: Generation;
 
   constructor(options: GatewayOptions) {
-    this.#options = options;
-    this.#generation = this.#generationOf(options, new Challenge(options));
+    const { paywall, drafts = NO_DRAFTS, telemetry, unpaidRates } = options;
+    this.#lasting = { paywall, drafts, telemetry };
+    const challenge = new Challenge({ ...this.#lasting, unpaidRates });
+    this.#generation = this.#generationOf(options, challenge);
   }
 
   /** Of the settings in force. */
@@ -149,7 +152,7 @@ export class Work {
     const before = this.#generation;
     const { unpaidRates } = settings;
     const isSame = areSameRates(before.settings.unpaidRates, unpaidRates);
-    const challenge = isSame ? before.challenge : new Challenge({ ...this.#options, unpaidRates });
+    const challenge = isSame ? before.challenge : new Challenge({ ...this.#lasting, unpaidRates });
     this.#generation = this.#generationOf(settings, challenge);
     return before.begun.ended();
   }

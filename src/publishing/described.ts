@@ -6,7 +6,8 @@ import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
-import type { Offers } from "../payments/sale/offers.ts";
+import type { NetworkStates, Offers } from "../payments/sale/offers.ts";
+import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
 import { PAYMENT_FLOW, requirementsV2, resourceV2 } from "../x402/version-2.ts";
@@ -101,4 +102,17 @@ export function purchaseOf(
     return { request, terms, program, sample: declaredExample(outputSchema?.["output"]) };
   }
   return null;
+}
+
+/** A network that is closed may be open again before somebody comes who has read the listing. */
+export function onlyStopped(stopped: StopSource): NetworkStates {
+  return {
+    get revision() {
+      return stopped.revision;
+    },
+    get stops() {
+      return stopped.stops;
+    },
+    of: () => "open",
+  };
 }

@@ -37,13 +37,13 @@ import {
   type Published,
 } from "../discovery/pointers.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
-import { Offers, type FeePayers, type NetworkStates, type Offer } from "../payments/sale/offers.ts";
+import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
 import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
-import { Fates, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
+import { Fates, onlyStopped, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
 import { codingFor } from "../http/content-coding.ts";
 import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
@@ -370,19 +370,6 @@ interface Made {
   readonly shared?: { readonly plain: Uint8Array; readonly compressed: KeptBytes };
 }
 
-/** A network that is closed may be open again before somebody comes who has read the listing. */
-function onlyStopped(stopped: StopSource): NetworkStates {
-  return {
-    get revision() {
-      return stopped.revision;
-    },
-    get stops() {
-      return stopped.stops;
-    },
-    of: () => "open",
-  };
-}
-
 function textual(body: string) {
   return { etag: entityTag(body), length: body.length, body: () => body };
 }
@@ -423,6 +410,7 @@ function* soldSteps(
   { changes, feePayers, quality: told, stopped = NO_STOPS }: PublicationsGround,
 ): Steps<readonly SoldEntry[]> {
   const quality = config.discovery.quality ? told : undefined;
+  const networks = onlyStopped(stopped);
   const sold: SoldEntry[] = [];
   for (const site of sitesOf(config)) {
     if (config.sites.length > 0 && !site.discovery.listed) continue;
@@ -434,8 +422,8 @@ function* soldSteps(
         lastUpdated: changes.get(route.key) ?? 0,
         quality: quality?.of(route.key),
       };
-      const stops = { route: route.key, networks: onlyStopped(stopped) };
-      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, stops) });
+      const asked = { route: route.key, networks };
+      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, asked) });
     }
   }
   return sold;

@@ -24,9 +24,12 @@ export class SitePublications {
     return new SitePublications(sites, only ?? (yield* Publications.steps(config, ground)));
   }
 
-  /** The document of that site; of one that is there no more that of the file's own. */
-  readonly publish: SitesPublisher = (asked, site) =>
-    (this.#sites.get(site) ?? this.#sites.get("") ?? this.#all).publish(asked);
+  /** @throws Error for a site that the configuration has not */
+  readonly publish: SitesPublisher = (asked, site) => {
+    const publications = this.#sites.get(site);
+    if (publications === undefined) throw new Error(`no site named ${site}`);
+    return publications.publish(asked);
+  };
 
   readonly list: Publications["list"] = (...asked) => this.#all.list(...asked);
 }

@@ -35,7 +35,7 @@ export class ConfigurationMeter {
     });
     this.#info = new Gauge({
       name: "coinslot_config_info",
-      help: "The configuration in use, by the beginning of the SHA-256 of its file; always 1",
+      help: "The configuration in use, by the beginning of the SHA-256 of its file, and of each while one is in force only in part; always 1",
       labelNames: ["hash"],
       registers,
       aggregator: "max",
@@ -58,17 +58,17 @@ export class ConfigurationMeter {
 
   /**
    * To be called once for each attempt to take a configuration up, the first one included.
-   * @param isInUse false: it was refused, and the one before stays in use
+   * @param isInUse false: it was refused, and the one before stays in use, or it is in force only in part
    * @param nowMs milliseconds since the epoch
-   * @param hash of its file
+   * @param hashes of the files that are in force from here on, whole or in part
    */
-  loaded(isInUse: boolean, nowMs: number, hash: string): void {
+  loaded(isInUse: boolean, nowMs: number, hashes: readonly string[]): void {
+    this.#info.reset();
+    for (const hash of hashes) this.#info.set({ hash }, 1);
     this.#successful.set(Number(isInUse));
     if (!isInUse) return;
     this.#loaded.set(nowMs / 1000);
     this.#generations.inc();
-    this.#info.reset();
-    this.#info.set({ hash }, 1);
   }
 
   /**

@@ -5,6 +5,7 @@ import type { Mutant } from "./mutant.ts";
 import { NETWORK_MUTANTS } from "./network-mutants.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { REFUND_MUTANTS } from "./refund-mutants.ts";
+import { RELOAD_MUTANTS } from "./reload-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
 const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
@@ -26,6 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...ACCOUNTS_MUTANTS,
   ...NETWORK_MUTANTS,
   ...REFUND_MUTANTS,
+  ...RELOAD_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

@@ -7,6 +7,7 @@
  *     npm run simulate -- --exhaustive --pairs
  *     npm run simulate -- --faults 12:crash-after,20:fail-before --mode single
  *     npm run simulate -- --mutants
+ *     npm run simulate -- --mutants --case giving-away
  */
 import { parseArgs } from "node:util";
 import { exploreAll, runPlan } from "./exhaustive.ts";
@@ -29,6 +30,8 @@ const { values } = parseArgs({
     faults: { type: "string" },
     pairs: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
+    /** Part of the name of a mutant, or of the test file that is to catch it. */
+    case: { type: "string", default: "" },
   },
 });
 
@@ -38,7 +41,7 @@ if (!values.trace) Error.stackTraceLimit = 0;
 const modes = values.mode === undefined ? MODES : MODES.filter((mode) => mode === values.mode);
 
 if (values.mutants) {
-  process.exitCode = (await runMutants(print)) ? 0 : 1;
+  process.exitCode = (await runMutants(values.case, print)) ? 0 : 1;
 } else if (values.faults !== undefined) {
   const { violations } = await runPlan(modes[0] ?? "single", readFaults(values.faults), print);
   process.exitCode = violations.length === 0 ? 0 : 1;

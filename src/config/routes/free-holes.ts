@@ -9,7 +9,7 @@ import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "./route-key.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
+import { methodsOverlap, type RouteSettings } from "./routes.ts";
 import type { Path } from "../reading/tree.ts";
 
 /** What decides whether a request is free. */
@@ -26,7 +26,7 @@ const MAX_EXAMPLES = 3;
 
 export function warnOfFreeHoles(config: Priced, context: Context): void {
   const { problems } = context;
-  const rests = new RestPatterns(config.routes);
+  const rests = new Patterns(config.routes);
   for (const route of config.routes) {
     if (route.action.kind !== "free") continue;
     const around = rests.around(route).find((each) => each.action.kind === "priced");
@@ -75,20 +75,22 @@ interface Shop extends Priced {
 export function warnOfSharedBackends(sites: readonly Shop[], context: Context): void {
   for (const shop of sites.length > 1 ? sites : []) {
     if (shop.sidecar !== null) return;
-    const rests = new RestPatterns(shop.routes);
-    const shapes = Map.groupBy(shop.routes, shapeOf);
+    const patterns = new Patterns(shop.routes);
     const others = sites.filter(({ site }) => site !== shop.site);
     for (const sold of others.flatMap(({ routes }) => routes)) {
-      if (sold.action.kind !== "priced") continue;
-      const same = shapes.get(shapeOf(sold))?.find((each) => methodsOverlap(each, sold));
-      const deciding = same ?? rests.around(sold).at(-1);
-      const free = deciding === undefined ? shop.unmatched : deciding.action.kind;
-      const { action } = deciding ?? {};
-      const leads = action?.kind === "free" ? action.upstream : shop.defaultUpstream;
-      if (free !== "free" || !isSameBackend(shop.upstreams, leads, sold.action.upstream)) continue;
+      const { action } = sold;
+      if (action.kind !== "priced") continue;
+      const isShared = (leads: string | null): boolean =>
+        isSameBackend(shop.upstreams, leads, action.upstream);
+      const { routes, isDecided } = patterns.meeting(sold);
+      const free = routes.find(
+        (each) => each.action.kind === "free" && isShared(each.action.upstream),
+      );
+      const isLeft = !isDecided && shop.unmatched === "free" && isShared(shop.defaultUpstream);
+      if (free === undefined && !isLeft) continue;
       const message = `leaves free what ${sold.key} sells (${context.problems.where(routePath(sold))}): both ask the same backend`;
       const hint = "close it here as well, or name an upstream that serves this host alone";
-      const path = deciding ? routePath(deciding) : termPath(shop.site, "unmatched", context);
+      const path = free ? routePath(free) : termPath(shop.site, "unmatched", context);
       context.problems.add("warning", path, fault("free-hole", message, hint), "key");
       break;
     }
@@ -109,7 +111,7 @@ function isSameBackend(upstreams: readonly Upstream[], one: string | null, other
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
 function freeBelow(
   config: Priced,
-  rests: RestPatterns,
+  rests: Patterns,
   context: Context,
 ): ReadonlyMap<Path, readonly RouteSettings[]> {
   const unmatched = termPath(config.site, "unmatched", context);
@@ -130,21 +132,64 @@ function freeBelow(
 interface Node {
   readonly statics: Map<string, Node>;
   param: Node | undefined;
+  /** Routes whose pattern ends here. */
+  readonly ends: RouteSettings[];
   /** Routes whose pattern ends here with `*`. */
   readonly rests: RouteSettings[];
 }
 
-/** The patterns that end with `*`, by their segments before it. */
-class RestPatterns {
+/** Patterns by their segments. */
+class Patterns {
   readonly #root: Node = emptyNode();
 
   constructor(routes: readonly RouteSettings[]) {
     for (const route of routes) {
-      if (route.segments.at(-1)?.kind !== "rest") continue;
+      const isRest = route.segments.at(-1)?.kind === "rest";
       let node = this.#root;
-      for (const segment of route.segments.slice(0, -1)) node = descend(node, segment);
-      node.rests.push(route);
+      for (const segment of isRest ? route.segments.slice(0, -1) : route.segments) {
+        node = descend(node, segment);
+      }
+      (isRest ? node.rests : node.ends).push(route);
     }
+  }
+
+  /**
+   * The routes that decide about something that the route matches as well, by one of its methods; whether all of it is
+   * decided by patterns. As the router does it, the most specific pattern decides alone, whatever its methods.
+   */
+  meeting(route: RouteSettings): {
+    readonly routes: readonly RouteSettings[];
+    readonly isDecided: boolean;
+  } {
+    const found: RouteSettings[] = [];
+    const isAnyOf = (routes: readonly RouteSettings[]): boolean => {
+      found.push(...routes);
+      return routes.length > 0;
+    };
+    const takeAll = (node: Node): void => {
+      found.push(...node.ends, ...node.rests);
+      for (const each of childrenOf(node)) takeAll(each);
+    };
+    /** Whether patterns of the node decide about all that matches the segments from that one on. */
+    const isDecidedBy = (node: Node, index: number): boolean => {
+      const segment = route.segments[index];
+      if (segment === undefined) return isAnyOf(node.ends);
+      const { statics, param, rests } = node;
+      if (segment.kind === "rest") {
+        for (const each of childrenOf(node)) takeAll(each);
+        return isAnyOf(rests);
+      }
+      const text = segment.kind === "static" ? segment.text : undefined;
+      const fixed = text === undefined ? undefined : statics.get(text);
+      if (fixed !== undefined && isDecidedBy(fixed, index + 1)) return true;
+      // Each of them decides about a part of what a parameter stands for.
+      if (text === undefined) for (const each of statics.values()) isDecidedBy(each, index + 1);
+      // A parameter is never empty.
+      const isParam = param !== undefined && text !== "" && isDecidedBy(param, index + 1);
+      return isParam || isAnyOf(rests);
+    };
+    const isDecided = isDecidedBy(this.#root, 0);
+    return { routes: found.filter((each) => methodsOverlap(each, route)), isDecided };
   }
 
   /** Patterns that would match what the route matches, were it not for the route. */
@@ -178,8 +223,12 @@ class RestPatterns {
   }
 }
 
+function childrenOf({ statics, param }: Node): readonly Node[] {
+  return param === undefined ? [...statics.values()] : [...statics.values(), param];
+}
+
 function emptyNode(): Node {
-  return { statics: new Map(), param: undefined, rests: [] };
+  return { statics: new Map(), param: undefined, ends: [], rests: [] };
 }
 
 function descend(node: Node, segment: PathSegmentSetting): Node {

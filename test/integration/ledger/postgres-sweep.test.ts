@@ -1,6 +1,9 @@
-/** A sweep of the PostgreSQL ledger beside others who work on the same rows. */
+/** A sweep of the PostgreSQL ledger, and a reading of its books, beside others who work on the same rows. */
+import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { moneyInThread } from "../../../src/app/read-accounts.ts";
+import { Secret } from "../../../src/config/facilitator/secret.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { digestOf } from "../../../src/ledger/tombstone.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
@@ -76,4 +79,17 @@ test("one replica sweeps at a time, and the others leave it alone", async () => 
     payments: 0,
     next: { stage: "submissions" },
   });
+});
+
+test("what the overview tells of money is summed up in a thread with a connection of its own", async () => {
+  const url = await server.database();
+  await using replicas = new Replicas(url);
+  await delivered(await replicas.open("one"));
+  const place = { place: "a database", encryption: "none" } as const;
+  const money = await moneyInThread(join(import.meta.dirname, "../../../src/main.ts"), {
+    store: { kind: "postgres", url: new Secret(url), ...place },
+    tokens: [],
+    nowMs: Date.now(),
+  });
+  expect(money.units).toMatchObject([{ symbol: "USDC", today: "0.01", sales: 1 }]);
 });

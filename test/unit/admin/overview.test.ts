@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { moneyOf, Overview } from "../../../src/admin/overview.ts";
+import { Overview } from "../../../src/admin/overview.ts";
+import { lastDays, moneyOf } from "../../../src/admin/overview-money.ts";
 import { Tokens } from "../../../src/admin/payment-view.ts";
 import type { Entry } from "../../../src/ledger/accounts.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
@@ -83,6 +84,11 @@ test("money is summed up by day, route and network; what was not earned is told 
   expect(money.networks).toMatchObject([{ name: "base-sepolia", sales: 11, gas: "0.001 ETH" }]);
 });
 
+test("thirty days are shown, today among them", () => {
+  const days = lastDays(NOW_MS);
+  expect([days.length, days[0], days.at(-1)]).toEqual([30, "2026-08-01", "2026-08-30"]);
+});
+
 function overviewOf(accounts: () => Promise<readonly Entry[]>, metrics = new Metrics("test")) {
   const time = new ManualTime();
   const counts = {
@@ -97,8 +103,7 @@ function overviewOf(accounts: () => Promise<readonly Entry[]>, metrics = new Met
     metrics: () => metrics.registry.snapshot(),
     readiness: async () => ({ isReady: false, said: ["nothing can be served"] }),
     counts: async () => counts,
-    accounts,
-    tokens: () => tokens,
+    money: async (nowMs) => moneyOf(await accounts(), DAYS, tokens, nowMs),
     file: "/etc/it's here/gateway.yaml",
     time,
   });
@@ -107,7 +112,7 @@ function overviewOf(accounts: () => Promise<readonly Entry[]>, metrics = new Met
 
 test("what needs the operator is told with a command; of requests what became of them; no text is markup", async () => {
   const { overview, metrics } = overviewOf(async () => [entry({ route: "GET /<b>" })]);
-  metrics.configuration.loaded(false, NOW_MS, "");
+  metrics.configuration.loaded(false, NOW_MS, []);
   metrics.networks.observeClosed(async () => new Map([["base", "rpc"]]) as never);
   const wallet = { address: "0xabc", balanceAtomic: 1_000n, decimals: 18, settlementAtomic: 100n };
   metrics.wallets.feePayer("base", wallet);

@@ -24,7 +24,7 @@ const SOLD = `  GET /slow: $0.05
 async function given(routes: string, unmatched = "free"): Promise<readonly string[]> {
   const [before, after] = [yaml(SOLD), yaml(routes, unmatched)];
   const read = (text: string) => ({ text, included: [], config: configOf(text) });
-  return (await findGivenAway(read(before), read(after))).map(({ message }) => message);
+  return (await findGivenAway([read(before)], read(after))).map(({ message }) => message);
 }
 
 describe("what was sold and would be free", () => {
@@ -67,7 +67,7 @@ describe("what was sold and would be free", () => {
     const many = Array.from({ length: 25 }, (_, index) => `  GET /r${index}: $0.01\n`).join("");
     const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const found = await findGivenAway(
-      read(yaml(many)),
+      [read(yaml(many))],
       read(yaml(many.replaceAll("$0.01", "free"))),
     );
     expect(found.map(({ message }) => message).slice(9)).toEqual([
@@ -77,6 +77,22 @@ describe("what was sold and would be free", () => {
     expect(found[0]).toMatchObject({ line: 9, code: "unpriced-route" });
     expect(found[0]?.suggestion).toContain("coinslot reload FILE --allow-free");
   });
+});
+
+test("of several files that are in force in part each counts, and a route once", async () => {
+  const read = (text: string) => ({ text, included: [], config: configOf(text) });
+  const [older, newer] = [
+    yaml("  GET /slow: $0.05\n  GET /old: $3\n"),
+    yaml("  GET /slow: $0.06\n  GET /fast: $1\n"),
+  ];
+  const found = await findGivenAway([read(newer), read(older)], read(yaml("  GET /last: free\n")));
+  expect(found.map(({ message }) => message)).toEqual([
+    "GET /slow would be free: it costs $0.06 now",
+    "GET /fast would be free: it costs $1 now",
+    "GET /old would be free: it costs $3 now",
+  ]);
+  const cut = await findGivenAway([read(older), read(yaml(SOLD, "deny"))], read(yaml("", "deny")));
+  expect(cut.map(({ code }) => code)).toEqual(["cut-file"]);
 });
 
 describe("a file that ends in the middle", () => {
@@ -96,6 +112,19 @@ describe("a file that ends in the middle", () => {
       const cut = `${edited.slice(0, count).join("\n")}\n`;
       expect([count, cutOf(whole, cut) !== undefined]).toEqual([count, !cut.endsWith("$0.07\n")]);
     }
+  });
+
+  test("is known among those that a file includes", async () => {
+    const read = (text: string) => ({
+      text: whole,
+      included: [{ name: "more.yaml", text }],
+      config: configOf(whole),
+    });
+    const [before, after] = [read("support: a@b.c\ncors: true\n"), read("support: a@b.c\n")];
+    expect(await findGivenAway([before], after)).toMatchObject([
+      { code: "cut-file", file: "more.yaml" },
+    ]);
+    expect(await findGivenAway([{ ...before, included: [] }], after)).toEqual([]);
   });
 
   test.each([
@@ -158,7 +187,7 @@ describe("what was sold at one of several hosts", () => {
       included: [],
       config: configOf(text),
     });
-    const found = await findGivenAway(read(file(SHOP)), read(after));
+    const found = await findGivenAway([read(file(SHOP))], read(after));
     const free = found.filter(({ code }) => code === "unpriced-route");
     expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
   });
@@ -177,7 +206,7 @@ describe("what was sold at one of several hosts", () => {
         config: configOf(text),
       });
       const after = file(host(name, "GET /slow: free"), sold);
-      const found = await findGivenAway(read(file("", sold, listed)), read(after));
+      const found = await findGivenAway([read(file("", sold, listed))], read(after));
       const free = found.filter(({ code }) => code === "unpriced-route");
       expect(free.map(({ message }) => message.replace(/ would be free.*/, ""))).toEqual(expected);
     },
@@ -191,12 +220,12 @@ describe("what was sold at one of several hosts", () => {
     const read = (text: string) => ({ text, included: [], config: configOf(text) });
     const before = read(wild(""));
     const taken = host("a.example.com", "GET /slow: free");
-    expect(await findGivenAway(before, read(wild(taken)))).toMatchObject([
+    expect(await findGivenAway([before], read(wild(taken)))).toMatchObject([
       { code: "unpriced-route", message: expect.stringMatching(/^\*\.example\.com GET \/slow /) },
     ]);
-    expect(await findGivenAway(before, read(wild(host("other.example.org", "/*: free"))))).toEqual(
-      [],
-    );
+    expect(
+      await findGivenAway([before], read(wild(host("other.example.org", "/*: free")))),
+    ).toEqual([]);
   });
 
   test("what the file sold itself, at a host that takes over its name", async () => {
@@ -206,7 +235,7 @@ describe("what was sold at one of several hosts", () => {
       "https://old.example.com\n",
     );
     const after = file(host("old.example.com", "GET /other: $1"), "  GET /slow: $0.05\n");
-    expect(await findGivenAway(read(before), read(after))).toMatchObject([
+    expect(await findGivenAway([read(before)], read(after))).toMatchObject([
       { code: "unpriced-route", message: "GET /slow would be free: it costs $0.05 now" },
     ]);
   });

@@ -34,7 +34,7 @@ test("what fails while it is put in is told as a part, counts as no success, and
       return { problems: [], commit: commits.shift() ?? nothing, drop: nothing };
     },
     logger: createLogger({ level: "silent", format: "json" }),
-    onEnd: (isInUse, hash) => ends.push([isInUse, hash]),
+    onEnd: (...end) => ends.push(end),
   });
   expect(await reloading.reload("SIGHUP")).toMatchObject({
     reloaded: true,
@@ -51,7 +51,70 @@ test("what fails while it is put in is told as a part, counts as no success, and
   const again = await reloading.reload("SIGHUP");
   expect([again.reloaded, again.inPart, again.changes]).toEqual([true, undefined, []]);
   expect(ends).toEqual([
-    [false, next.hash],
-    [true, next.hash],
+    [false, [next.hash, before.hash]],
+    [true, [next.hash]],
   ]);
+});
+
+test("what is in force in part is not given away either, until the one that comes after it is in force", async () => {
+  const text = (routes: string) =>
+    `${YAML.replace("deny", "free")}${routes}  GET /last: { price: free }\n`;
+  const [first, second] = [text("  GET /one: $1\n"), text("  GET /two: $2\n")];
+  let now = first;
+  const commits = [() => Promise.reject(new Error("worker 2 does not listen"))];
+  const ends: unknown[] = [];
+  const reloading = new Reloading({
+    load: async () => read(now),
+    running: read(first),
+    prepare: async (): Promise<Prepared> => {
+      return { problems: [], commit: commits.shift() ?? nothing, drop: nothing };
+    },
+    logger: createLogger({ level: "silent", format: "json" }),
+    onEnd: (...end) => ends.push(end),
+  });
+  const refusedFor = async (next: string): Promise<unknown> => {
+    now = next;
+    const { reloaded, problems } = await reloading.reload("the file has changed");
+    const errors = problems.filter(({ severity }) => severity === "error");
+    return [reloaded, errors.map(({ message }) => message.replace(/ would be free.*/, ""))];
+  };
+  now = second;
+  const meant = await reloading.reload("SIGHUP", { allowsFree: true });
+  expect(meant).toMatchObject({ reloaded: true, inPart: true });
+  expect(meant.problems.at(-1)?.suggestion).toBe(
+    "reload it once more with --allow-free, or restart",
+  );
+  expect(await refusedFor(first)).toEqual([false, ["GET /two"]]);
+  expect(await refusedFor(second)).toEqual([false, ["GET /one"]]);
+  expect(await refusedFor(text(""))).toEqual([false, ["GET /two", "GET /one"]]);
+  now = second;
+  expect(await reloading.reload("SIGHUP", { allowsFree: true })).toMatchObject({ reloaded: true });
+  expect(await refusedFor(text("  GET /one: free\n"))).toEqual([false, ["GET /two"]]);
+  const [old, part] = [read(first).hash, read(second).hash];
+  expect(ends).toEqual([
+    ...Array.from({ length: 4 }, () => [false, [part, old]]),
+    [true, [part]],
+    [false, [part]],
+  ]);
+});
+
+test("a file that has changed is left alone once one is in force that is not to be watched", async () => {
+  const texts = [`${YAML}watch: false\n`, YAML.replace("$0.01", "$0.02")];
+  const ends: unknown[] = [];
+  const reloading = new Reloading({
+    load: async () => read(texts.shift() ?? YAML),
+    running: read(YAML),
+    prepare: async (): Promise<Prepared> => ({ problems: [], commit: nothing, drop: nothing }),
+    logger: createLogger({ level: "silent", format: "json" }),
+    onEnd: (...end) => ends.push(end),
+  });
+  const seen = () => reloading.reload("the file has changed");
+  // The second one has been seen before the first is in force.
+  const both = await Promise.all([seen(), seen()]);
+  expect(both.map(({ reloaded }) => reloaded)).toEqual([true, false]);
+  expect(await reloading.reload("a file that it names has changed")).toMatchObject({
+    reloaded: false,
+  });
+  expect([texts.length, ends.length]).toEqual([1, 1]);
+  expect(await reloading.reload("SIGHUP")).toMatchObject({ reloaded: true });
 });

@@ -1,6 +1,7 @@
 /** What a configuration says of an hour, as sales and gas are counted. */
 import { expect, test } from "vitest";
-import { saleRules } from "../../../src/app/sale-rules.ts";
+import { saleRules, saleRuleSteps } from "../../../src/app/sale-rules.ts";
+import { atOnce } from "../../../src/time/breath.ts";
 import { configOf } from "./config-of.ts";
 
 const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
@@ -42,7 +43,8 @@ test("prices are millionths of a dollar, the lowest of each route, and gas is in
 });
 
 test("a whole unit of a token is a dollar by its decimals, also when it is not sold for any more, and a part is never nothing", () => {
-  const { worthOf } = saleRules({ ...config, routes: [] }, config);
+  const { decimals } = atOnce(saleRuleSteps(config));
+  const { worthOf } = saleRules({ ...config, routes: [] }, decimals);
   expect(worthOf("avalanche", EURC.toLowerCase(), 1_500_000_000_000_000_000n)).toBe(1_500_000);
   expect(worthOf("avalanche", EURC, 1n)).toBe(1);
   expect(worthOf("base", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", 10_000n)).toBe(10_000);

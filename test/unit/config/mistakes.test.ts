@@ -63,6 +63,15 @@ const MEANT: readonly Parameters<typeof plant>[0][] = [
     ],
   },
   {
+    what: "a host that closes what the file sells before all is free, by patterns of its own",
+    edits: [
+      [
+        "trustedProxies:",
+        "hosts:\n  shop.example.com: { upstream: api, routes: { /weather: deny, /euros/*: deny, /:page: deny, /*: free } }\ntrustedProxies:",
+      ],
+    ],
+  },
+  {
     what: "admin for other machines",
     edits: [["admin: 127.0.0.1:9402", 'admin: { address: ":9402", timeline: false }']],
   },

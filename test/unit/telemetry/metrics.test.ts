@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Metrics, PAYMENT_OUTCOMES, type PaymentOutcome } from "../../../src/telemetry/metrics.ts";
-import { readScrape, type Sample } from "./scrape.ts";
+import { readScrape, valuesIn } from "./scrape.ts";
 
 /** Every label there is, and what bounds its number. */
 const VOCABULARY: ReadonlySet<string> = new Set([
@@ -29,16 +29,8 @@ async function scrape(metrics: Metrics) {
   return readScrape(await metrics.registry.metrics());
 }
 
-/** Values of one metric by its labels, written `a=1 b=2` in the order of the names. */
-async function valuesOf(metrics: Metrics, name: string): Promise<Record<string, number>> {
-  const { samples } = await scrape(metrics);
-  const ours = samples.filter((sample) => sample.name === name);
-  return Object.fromEntries(ours.map((sample) => [labelled(sample), sample.value]));
-}
-
-function labelled({ labels }: Sample): string {
-  const names = Object.keys(labels).sort();
-  return names.map((name) => `${name}=${labels[name]}`).join(" ");
+async function valuesOf(metrics: Metrics, name: string): Promise<Readonly<Record<string, number>>> {
+  return valuesIn(await metrics.registry.metrics(), name);
 }
 
 const ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";

@@ -34,6 +34,17 @@ export function readScrape(text: string): Scrape {
   return { samples, types };
 }
 
+/** Values of one metric by its labels, written `a=1 b=2` in the order of the names. */
+export function valuesIn(text: string, name: string): Readonly<Record<string, number>> {
+  const ours = readScrape(text).samples.filter((sample) => sample.name === name);
+  return Object.fromEntries(ours.map((sample) => [labelled(sample), sample.value]));
+}
+
+function labelled({ labels }: Sample): string {
+  const names = Object.keys(labels).sort();
+  return names.map((name) => `${name}=${labels[name]}`).join(" ");
+}
+
 function readSample(line: string, types: ReadonlyMap<string, string>): Sample {
   const [, name, labels = "", value = ""] = SAMPLE.exec(line) ?? [];
   if (name === undefined) throw new Error(`neither a comment nor a sample: ${line}`);

@@ -3,14 +3,7 @@ import { aggregateMetrics, EndedMetrics } from "../../../src/telemetry/aggregate
 import { expose } from "../../../src/telemetry/exposition.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import type { TargetReading } from "../../../src/telemetry/target-meter.ts";
-import { readScrape } from "./scrape.ts";
-
-async function valuesOf(text: string, name: string): Promise<Record<string, number>> {
-  const ours = readScrape(text).samples.filter((sample) => sample.name === name);
-  return Object.fromEntries(
-    ours.map(({ labels, value }) => [Object.values(labels).sort().join(" "), value]),
-  );
-}
+import { valuesIn } from "./scrape.ts";
 
 function idle(): TargetReading {
   return { isUp: true, active: 0 };
@@ -33,34 +26,36 @@ describe("the targets of an upstream", () => {
   test("are told apart, and asked at each scrape", async () => {
     const reading = { isUp: true, active: 0 };
     const metrics = metricsWith(reading);
-    const values = async (name: string) => valuesOf(await metrics.registry.metrics(), name);
+    const values = async (name: string) => valuesIn(await metrics.registry.metrics(), name);
     expect(await values("coinslot_upstream_target_up")).toEqual({
-      "10.0.0.1:80 api": 1,
-      "10.0.0.2:80 api": 1,
+      "target=10.0.0.1:80 upstream=api": 1,
+      "target=10.0.0.2:80 upstream=api": 1,
     });
     Object.assign(reading, { isUp: false, active: 3 });
     expect(await values("coinslot_upstream_target_up")).toEqual({
-      "10.0.0.1:80 api": 0,
-      "10.0.0.2:80 api": 1,
+      "target=10.0.0.1:80 upstream=api": 0,
+      "target=10.0.0.2:80 upstream=api": 1,
     });
     expect(await values("coinslot_upstream_target_requests_in_flight")).toEqual({
-      "10.0.0.1:80 api": 3,
-      "10.0.0.2:80 api": 0,
+      "target=10.0.0.1:80 upstream=api": 3,
+      "target=10.0.0.2:80 upstream=api": 0,
     });
     for (let scrape = 0; scrape < 2; scrape += 1) {
       expect(await values("coinslot_upstream_target_requests_total")).toEqual({
-        "10.0.0.1:80 answered api": 2,
-        "10.0.0.1:80 api broken": 1,
+        "result=answered target=10.0.0.1:80 upstream=api": 2,
+        "result=broken target=10.0.0.1:80 upstream=api": 1,
       });
     }
     expect(await values("coinslot_upstream_target_checks_total")).toEqual({
-      "10.0.0.1:80 api bad": 1,
-      "10.0.0.2:80 api good": 1,
+      "result=bad target=10.0.0.1:80 upstream=api": 1,
+      "result=good target=10.0.0.2:80 upstream=api": 1,
     });
     expect(await values("coinslot_upstream_target_departures_total")).toEqual({
-      "10.0.0.1:80 api down": 1,
+      "state=down target=10.0.0.1:80 upstream=api": 1,
     });
-    expect(await values("coinslot_upstream_retries_total")).toEqual({ "503 api": 1 });
+    expect(await values("coinslot_upstream_retries_total")).toEqual({
+      "reason=503 upstream=api": 1,
+    });
   });
 
   test("keep their counts when a configuration is read again", async () => {
@@ -69,11 +64,11 @@ describe("the targets of an upstream", () => {
       .target("api", "10.0.0.1:80", () => ({ isUp: false, active: 0 }))
       .count("answered");
     const text = await metrics.registry.metrics();
-    expect(await valuesOf(text, "coinslot_upstream_target_requests_total")).toMatchObject({
-      "10.0.0.1:80 answered api": 3,
+    expect(valuesIn(text, "coinslot_upstream_target_requests_total")).toMatchObject({
+      "result=answered target=10.0.0.1:80 upstream=api": 3,
     });
-    expect(await valuesOf(text, "coinslot_upstream_target_up")).toMatchObject({
-      "10.0.0.1:80 api": 0,
+    expect(valuesIn(text, "coinslot_upstream_target_up")).toMatchObject({
+      "target=10.0.0.1:80 upstream=api": 0,
     });
   });
 
@@ -83,9 +78,9 @@ describe("the targets of an upstream", () => {
       metrics.targets.target("api", "10.0.0.1:80", each),
     );
     const up = async () =>
-      valuesOf(await metrics.registry.metrics(), "coinslot_upstream_target_up");
+      valuesIn(await metrics.registry.metrics(), "coinslot_upstream_target_up");
     first?.retire();
-    expect(await up()).toEqual({ "10.0.0.1:80 api": 1 });
+    expect(await up()).toEqual({ "target=10.0.0.1:80 upstream=api": 1 });
     second?.retire();
     expect(await up()).toEqual({});
   });
@@ -98,11 +93,11 @@ describe("the targets of an upstream", () => {
       }),
     );
     const text = expose(aggregateMetrics(told, new EndedMetrics()));
-    expect(await valuesOf(text, "coinslot_upstream_target_up")).toMatchObject({
-      "10.0.0.1:80 api": 0,
+    expect(valuesIn(text, "coinslot_upstream_target_up")).toMatchObject({
+      "target=10.0.0.1:80 upstream=api": 0,
     });
-    expect(await valuesOf(text, "coinslot_upstream_target_requests_in_flight")).toMatchObject({
-      "10.0.0.1:80 api": 5,
+    expect(valuesIn(text, "coinslot_upstream_target_requests_in_flight")).toMatchObject({
+      "target=10.0.0.1:80 upstream=api": 5,
     });
   });
 });

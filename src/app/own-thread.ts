@@ -1,0 +1,72 @@
+/**
+ * A command of this program that runs in a thread of its own: what would hold up the thread that serves is done there, and
+ * asked for question by question.
+ */
+import { once } from "node:events";
+import { parentPort, Worker } from "node:worker_threads";
+import { messageOf } from "../x402/result.ts";
+import { pack, unpack } from "./start-order.ts";
+
+/** What a thread says to a question; its faults are its answer's. */
+type Said = { readonly answer: unknown } | { readonly fault: string };
+
+export interface OwnThreadSettings {
+  /** The program's main file. */
+  readonly script: string;
+  /** Of which the main function is {@link answerHere}. */
+  readonly command: string;
+  /** False: a process that has closed everything else does not wait for it, nor for what it has to say. */
+  readonly isAwaited: boolean;
+}
+
+export class OwnThread implements AsyncDisposable {
+  readonly #thread: Worker;
+  readonly #isAwaited: boolean;
+  /** Rejects when it has ended. */
+  readonly #ended: Promise<never>;
+
+  constructor({ script, command, isAwaited }: OwnThreadSettings) {
+    this.#thread = new Worker(script, { argv: [command], stdout: false });
+    this.#isAwaited = isAwaited;
+    this.#ended = once(this.#thread, "exit").then(() => {
+      throw new Error(`the thread of ${command} has ended`);
+    });
+    this.#ended.catch(() => undefined);
+  }
+
+  /** One at a time. Rejects where the thread has ended, and with what went wrong there. */
+  async ask(question: unknown): Promise<unknown> {
+    const told = once(this.#thread, "message");
+    this.#thread.postMessage(pack(question), []);
+    if (!this.#isAwaited) this.#thread.unref();
+    const [message] = await Promise.race([told, this.#ended]);
+    const said: Said = message;
+    if ("fault" in said) throw new Error(said.fault);
+    return unpack(said.answer);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#thread.terminate();
+  }
+}
+
+/** The main function of such a thread: answers until it is ended. */
+export async function answerHere(
+  command: string,
+  answer: (question: unknown) => Promise<unknown>,
+): Promise<number> {
+  const port = parentPort;
+  if (port === null) {
+    process.stderr.write(`coinslot ${command}: this is a thread of \`coinslot serve\`\n`);
+    return 1;
+  }
+  const say = async (question: unknown): Promise<Said> => {
+    try {
+      return { answer: pack(await answer(unpack(question))) };
+    } catch (cause) {
+      return { fault: messageOf(cause) };
+    }
+  };
+  port.on("message", async (question) => port.postMessage(await say(question), []));
+  return new Promise(() => undefined);
+}
