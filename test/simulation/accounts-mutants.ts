@@ -40,8 +40,8 @@ export const ACCOUNTS_MUTANTS: readonly Mutant[] = [
     put: "fateOf",
   }),
   caughtBy(CONTRACT, "forgets when it is only asked what would go", {
-    file: "src/ledger/sqlite/sqlite-sweep.ts",
-    find: "if (judged.unfinished.length > 0 || step.isTried) {",
-    put: "if (judged.unfinished.length > 0) {",
+    file: "src/ledger/sqlite/sqlite-forgetting.ts",
+    find: "  if (step.isTried) return forgottenIn(step, looked, judged);\n",
+    put: "",
   }),
 ];
