@@ -1,0 +1,104 @@
+/**
+ * Replicas with workers, on one PostgreSQL and with one signer: what a sale takes where another replica signs it, and
+ * the run that the reckoning is held against, in which buyers come to all of them.
+ */
+import { cpus } from "node:os";
+import type { Program } from "../process.ts";
+import { say } from "../report.ts";
+import { median } from "../rounds.ts";
+import { sized } from "../size.ts";
+import type { ElsewhereCost, Figures, SaleCost } from "./figures.ts";
+import { forPace, paced, PACES } from "./kinds.ts";
+import { warmUp, rest } from "./one-replica.ts";
+import { costOf, loadOf, saleCostOf, spanOf, togetherOf, type Ground, type Span } from "./spans.ts";
+import { BLOCK_SECONDS, type Shop, type SizingStage } from "./stage.ts";
+
+const REPLICAS = sized(3, 2);
+const WORKERS = sized(2, 1);
+const ROUNDS = sized(3, 1);
+/** Of the machine, what the check is to keep busy: beyond that it would measure who waits for a core. */
+const BUSY = 0.6;
+const CHECK_MS = sized(25_000, 1_000);
+
+export type ManyReplicas = Pick<Figures, "check"> & { readonly elsewhere: ElsewhereCost };
+
+/** @param alone a sale at a replica of its own, by which the pace of the check is chosen */
+export async function measureReplicas(
+  stage: SizingStage,
+  alone: SaleCost,
+  watching: Ground["watching"],
+): Promise<ManyReplicas> {
+  const store = await stage.postgres.database();
+  // It has the signer from its start on, so that the others find it taken.
+  const signing = await stage.shop({ store, workers: WORKERS });
+  const others: Shop[] = [];
+  while (others.length + 1 < REPLICAS) {
+    others.push(await stage.shop({ store, workers: WORKERS, signer: signing.signer }));
+  }
+  const shops = [signing, ...others];
+  const idle = await rest(stage, shops);
+  await warmUp(stage, shops);
+  const spans: Span[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const [front = signing] = others;
+    const job = paced(front.url, stage.sales(forPace(PACES.fast)), PACES.fast);
+    spans.push(await spanOf(stage, shops, async () => (await loadOf(stage.load, job)).answers));
+  }
+  say("  sold where another replica signs");
+  const ground = { idle, watching };
+  const [first, front, ...bystanders] = shops.map((_, at) => at);
+  const whole = saleCostOf(spans, ground, [first ?? 0, front ?? 0]);
+  const { gateway, thread } = costOf(spans, ground, [first ?? 0]);
+  const heard = costOf(spans, ground, bystanders).gateway / Math.max(1, bystanders.length);
+  const elsewhere = { ...whole, signing: { gateway, thread }, bystander: heard };
+  const check = await runCheck(stage, shops, { alone, elsewhere });
+  await Promise.all(shops.map(({ server }) => server.stop()));
+  return { elsewhere, check };
+}
+
+async function runCheck(
+  stage: SizingStage,
+  shops: readonly Shop[],
+  { alone, elsewhere }: { readonly alone: SaleCost; readonly elsewhere: SaleCost },
+): Promise<Figures["check"]> {
+  const dearest = [alone, elsewhere].map(
+    ({ gateway, postgres, node }) => gateway + postgres + node,
+  );
+  const perSecond = sized((BUSY * cpus().length * 1e6) / Math.max(...dearest), PACES.fast);
+  const ofEach = Math.max(1, Math.floor(perSecond / shops.length));
+  const loads: Program[] = [stage.load];
+  while (loads.length < shops.length) loads.push(await stage.moreLoad());
+  const latencies: { readonly p50Ms: number; readonly p99Ms: number }[] = [];
+  const sell = async (durationMs: number): Promise<number> => {
+    const results = await Promise.all(
+      shops.map(({ url }, at) => {
+        const requests = stage.sales(forPace(ofEach, durationMs));
+        return loadOf(loads[at] ?? stage.load, paced(url, requests, ofEach, durationMs));
+      }),
+    );
+    latencies.splice(0, latencies.length, ...results);
+    return results.reduce((sum, { answers }) => sum + answers, 0);
+  };
+  // Until as many are watched as ever will be.
+  await sell(sized(stage.finalBlocks * BLOCK_SECONDS * 1000, 100));
+  const span = await spanOf(stage, shops, () => sell(CHECK_MS));
+  const gateway = span.shops.reduce((sum, each) => sum + each.gateway, 0);
+  const seconds = CHECK_MS / 1000;
+  return {
+    replicas: shops.length,
+    workers: WORKERS,
+    asked: ofEach * shops.length,
+    sold: span.answers / seconds,
+    seconds,
+    blockSeconds: BLOCK_SECONDS,
+    finalBlocks: stage.finalBlocks,
+    together: togetherOf(span),
+    p50Ms: median(latencies.map(({ p50Ms }) => p50Ms)),
+    p99Ms: Math.max(...latencies.map(({ p99Ms }) => p99Ms)),
+    cost: {
+      gateway: gateway / span.answers,
+      postgres: span.postgres / span.answers,
+      node: span.node / span.answers,
+    },
+  };
+}
