@@ -46,7 +46,8 @@ async function measure(): Promise<Figures> {
     await using stage = await SizingStage.open(folder);
     const one = await measureOneReplica(stage);
     const { workers } = one.sales;
-    const { check, elsewhere } = await measureReplicas(stage, workers, one.watching);
+    const others = disturbance.read();
+    const { check, elsewhere } = await measureReplicas(stage, workers, one.watching, others);
     const solana = await measureSolana(folder, stage.postgres, stage.load);
     return {
       measured: {

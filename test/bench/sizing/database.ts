@@ -5,7 +5,6 @@ export interface Rows {
   readonly inserted: number;
   readonly updated: number;
   readonly deleted: number;
-  readonly commits: number;
 }
 
 const OTHERS = `FROM pg_stat_activity
@@ -19,9 +18,23 @@ export async function paymentsIn(database: Client): Promise<number> {
   return numberOf(database, "SELECT count(*) AS value FROM coinslot.payments");
 }
 
-/** Written to the log of all databases so far. */
-export async function walBytes(database: Client): Promise<number> {
-  return numberOf(database, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS value");
+/** By all databases so far: each transaction that writes has taken a number. */
+export async function writtenSoFar(
+  database: Client,
+): Promise<{ readonly commits: number; readonly walBytes: number }> {
+  const commits = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS value";
+  const walBytes = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS value";
+  return {
+    commits: await numberOf(database, commits),
+    walBytes: await numberOf(database, walBytes),
+  };
+}
+
+export async function versionOfServer(database: Client): Promise<string> {
+  const { rows } = await database.query<{ version: string }>(
+    "SELECT current_setting('server_version') AS version",
+  );
+  return rows[0]?.version ?? "";
 }
 
 /** Tables with their indexes. */
@@ -49,10 +62,6 @@ export async function rowsOf(database: Client): Promise<Rows> {
     inserted: await sum("n_tup_ins"),
     updated: await sum("n_tup_upd"),
     deleted: await sum("n_tup_del"),
-    commits: await numberOf(
-      database,
-      "SELECT xact_commit AS value FROM pg_stat_database WHERE datname = current_database()",
-    ),
   };
 }
 

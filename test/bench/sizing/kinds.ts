@@ -18,6 +18,8 @@ export interface Kind {
   readonly name: string;
   /** The shop that answers, by its place among those of {@link Trio}. */
   readonly place: number;
+  /** Something is paid. */
+  readonly isSelling: boolean;
   prepare(): Promise<readonly Uint8Array[]>;
   /** Tells how many answers there were. */
   work(requests: readonly Uint8Array[]): Promise<number>;
@@ -37,6 +39,7 @@ export function kindsOf(stage: SizingStage, shops: Trio): readonly Kind[] {
   const quick = (name: string, shop: Shop, request: Uint8Array, status: number): Kind => ({
     name,
     place: shops.indexOf(shop),
+    isSelling: false,
     prepare: async () => [request],
     work: (requests) =>
       work({
@@ -55,18 +58,21 @@ export function kindsOf(stage: SizingStage, shops: Trio): readonly Kind[] {
     {
       name: "verify",
       place: 0,
+      isSelling: false,
       prepare: async () => stage.calls("/verify", VERIFIED),
       work: (requests) => work(once(one.facilitatorUrl, requests)),
     },
     {
       name: "settle",
       place: 0,
+      isSelling: true,
       prepare: async () => stage.calls("/settle", forPace(PACES.fast)),
       work: (requests) => work(paced(one.facilitatorUrl, requests, PACES.fast)),
     },
     {
       name: "repeated",
       place: 0,
+      isSelling: true,
       async prepare() {
         const requests = stage.sales(REPEATED);
         await loadOf(stage.load, once(one.url, requests));
@@ -82,6 +88,7 @@ export function salesOf(stage: SizingStage, [one, sqlite, workers]: Trio): reado
   const sale = (name: string, place: number, shop: Shop, perSecond: number): Kind => ({
     name,
     place,
+    isSelling: true,
     prepare: async () => stage.sales(forPace(perSecond)),
     async work(requests) {
       return (await loadOf(stage.load, paced(shop.url, requests, perSecond))).answers;

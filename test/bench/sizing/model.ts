@@ -1,7 +1,7 @@
 /** What a rate of sales needs, reckoned from what was measured. Pure. */
 import { placesOf } from "../../../src/app/places.ts";
 import { CONNECTIONS } from "../../../src/ledger/postgres/postgres.ts";
-import { COLLECT_MS, MAX_QUEUED } from "../../../src/payments/settlement/payment-queue.ts";
+import { COLLECT_MS } from "../../../src/payments/settlement/payment-queue.ts";
 import { MAX_NEW } from "../../../src/payments/settlement/new-payers.ts";
 import { costsOf } from "../../../src/mechanism/evm/network-costs.ts";
 import { ACCOUNT_RULES } from "../../../src/mechanism/evm/observer.ts";
@@ -17,6 +17,11 @@ export const NETWORK = "base";
 export const SERVER_CONNECTIONS = 100 - 3;
 /** Statements, and one that listens. */
 export const REPLICA_CONNECTIONS = CONNECTIONS + 1;
+/** Of which a replica's places for requests follow: the least that is told of, and one that has as many as there are. */
+const MEMORIES = [
+  { name: "a replica in 512 MiB", bytes: 512 * 1024 * 1024 },
+  { name: "a replica in 8 GiB", bytes: 8 * 1024 * 1024 * 1024 },
+];
 /** Replicas that are reckoned with, at most. */
 const MAX_REPLICAS = 1_000;
 
@@ -121,6 +126,8 @@ export interface Plan {
   readonly postgresCores: number;
   readonly connections: number;
   readonly signers: number;
+  /** Requests that wait for their block, each with a place. */
+  readonly inAir: number;
   /** Of all blocks of {@link NETWORK}. */
   readonly blockShare: number;
   /** What one of each cannot carry, with how many sales a second it does; the least first. */
@@ -148,9 +155,9 @@ function settingOf(perSecond: number, replicas: number, layout: Layout): Setting
 }
 
 /** Sales a second that one of each carries, {@link BUSY} of the time. */
-export function parts(figures: Figures): readonly Part[] {
+export function carried(figures: Figures): readonly Part[] {
   const { signer, blocks, airSeconds } = capacityOf(NETWORK);
-  const carried = (name: "thread" | "postgres"): number => {
+  const busy = (name: "thread" | "postgres"): number => {
     // What a sale takes falls with the rate, since a transaction carries more.
     let perSecond = 1;
     for (let round = 0; round < 20; round += 1) {
@@ -158,17 +165,18 @@ export function parts(figures: Figures): readonly Part[] {
     }
     return perSecond;
   };
-  const { count } = placesOf(null, 1, { machine: Number.MAX_SAFE_INTEGER, allowed: undefined });
   return [
-    { name: "one replica (the thread with the money)", perSecond: carried("thread") },
-    { name: "one core of PostgreSQL", perSecond: carried("postgres") },
-    { name: "one signer on Base", perSecond: signer },
+    { name: "one replica (its money thread)", perSecond: busy("thread") },
+    { name: "one core of PostgreSQL", perSecond: busy("postgres") },
+    { name: "one signer on Base", perSecond: Math.min(signer, blocks) },
     { name: "the blocks of Base", perSecond: blocks },
-    { name: `${count} places`, perSecond: count / airSeconds },
-    {
-      name: `${MAX_QUEUED} payments that wait to be signed`,
-      perSecond: MAX_QUEUED / airSeconds + signer,
-    },
+    ...MEMORIES.map(({ name, bytes }) => {
+      const { count } = placesOf(null, 1, { machine: bytes, allowed: bytes });
+      return {
+        name: `${count.toLocaleString("en")} places (${name})`,
+        perSecond: count / airSeconds,
+      };
+    }),
   ];
 }
 
@@ -180,7 +188,7 @@ export function newPayersPerSecond(): number {
 export function plan(figures: Figures, perSecond: number): Plan {
   const chosen = choose(figures, perSecond);
   const { gateway, postgres } = reckon(figures, chosen);
-  const { signer, blocks } = capacityOf(NETWORK);
+  const { signer, blocks, airSeconds } = capacityOf(NETWORK);
   const main = capacities().filter(({ network }) => !/sepolia|fuji|amoy|test|dev/.test(network));
   const least = Math.ceil(perSecond / signer);
   return {
@@ -191,8 +199,9 @@ export function plan(figures: Figures, perSecond: number): Plan {
     postgresCores: (postgres * perSecond) / 1e6 / BUSY,
     connections: chosen.replicas * REPLICA_CONNECTIONS,
     signers: chosen.layout === "own" ? Math.max(least, chosen.replicas) : least,
+    inAir: perSecond * airSeconds,
     blockShare: perSecond / blocks,
-    givesWay: parts(figures)
+    givesWay: carried(figures)
       .filter((part) => part.perSecond < perSecond)
       .toSorted((left, right) => left.perSecond - right.perSecond),
     cannot: main.filter((each) => each.blocks < perSecond).map(({ network }) => network),

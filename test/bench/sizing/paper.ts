@@ -6,8 +6,8 @@ import type { Cost, Figures, KindCost } from "./figures.ts";
 import {
   BUSY,
   checkSetting,
+  carried,
   newPayersPerSecond,
-  parts,
   plan,
   RATES,
   reckon,
@@ -18,6 +18,7 @@ import {
 import { capacities } from "./networks.ts";
 
 export const PAPER = join(ROOT, "deploy/README.md");
+const MOST_COLUMNS = 120;
 const [BEGIN, END] = [
   "<!-- made by: npm run bench:sizing -- --paper -->",
   "<!-- end of what is made -->",
@@ -36,13 +37,34 @@ export function writePaper(figures: Figures): void {
 }
 
 function sizingText(figures: Figures): string {
-  return [
+  return parts([
     kindsPart(figures),
     carriesPart(figures),
     networksPart(),
     ratesPart(figures),
     checkPart(figures),
-  ].join("\n");
+  ]);
+}
+
+/** With an empty line between them. */
+function parts(texts: readonly string[]): string {
+  return texts.join("\n");
+}
+
+function prose(text: string, indent = ""): string {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.trim().split(/\s+/)) {
+    if (line !== "" && line.length + 1 + word.length > MOST_COLUMNS) {
+      lines.push(line);
+      line = `${indent}${word}`;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return `${[...lines, line].join("\n")}\n`;
+}
+
+function bullet(text: string): string {
+  return prose(`- ${text}`, "  ");
 }
 
 /** Names of kinds, as people say them. */
@@ -57,186 +79,179 @@ const SAID: Readonly<Record<string, string>> = {
   solana: "`POST /settle` on Solana for others",
 };
 
-function kindsPart({
-  measured,
-  kinds,
-  sales,
-  writes,
-  connections,
-  idle,
-  watching,
-}: Figures): string {
+function kindsPart(figures: Figures): string {
+  const { measured, kinds, sales, writes, connections, idle, watching } = figures;
   const { slow, fast, sqlite, workers, elsewhere } = sales;
   const carrying = (name: string, sale: KindCost & { readonly together: number }) =>
-    [`a sale, ${name}; ${sale.together.toFixed(1)} in a transaction`, sale] as const;
+    [`a sale, ${name}; ${one(sale.together)} in a transaction`, sale] as const;
   const told = [
     ...Object.entries(kinds).map(([name, cost]) => [SAID[name] ?? name, cost] as const),
     carrying("one process, few a second", slow),
     carrying("one process", fast),
     carrying("one process, SQLite", sqlite),
     carrying("two workers", workers),
-    carrying("where another replica signs", elsewhere),
+    carrying("two workers, another replica signs", elsewhere),
   ];
   const rows = told.map(([name, { gateway, thread, postgres, node }]) => [
     name,
     micros(gateway),
     micros(thread),
-    name.includes("SQLite") ? "" : micros(postgres),
-    node === 0 ? "" : micros(node),
+    name.includes("SQLite") || postgres < 1 ? "" : micros(postgres),
+    node < 1 ? "" : micros(node),
   ]);
   const head = [
     "CPU for one answer, µs",
     "gateway",
-    "of it its one thread with the money",
+    "its money thread",
     "PostgreSQL",
     "local node",
   ];
-  return `Measured with \`npm run bench:sizing\` on ${measured.date} (${measured.coinslot}; ${measured.machine}; Node ${measured.node},
-PostgreSQL ${measured.postgres}, anvil ${measured.evmNode} with a block each second; others kept ${percent(measured.others)} of the machine busy): medians
-of interleaved rounds, above what the same processes take when nobody asks. What is reckoned of it is said to be.
-
-${table([head, ...rows])}
-- **At rest** a process takes ${share(idle.process.gateway)} of a core and ${share(idle.process.postgres)} of PostgreSQL's, a replica with two workers ${share(idle.replica.gateway)}.
-  A transaction that is in a block and not final takes ${micros(watching.gateway)} µs a second, and ${micros(watching.postgres)} of PostgreSQL.
-- **Written for each sale**: ${one(writes.inserted)} rows inserted and ${one(writes.updated)} updated in ${one(writes.commits)} commits, ${kilo(writes.walBytes)} of write-ahead log and
-  ${kilo(writes.tableBytes)} of tables and indexes in PostgreSQL; ${kilo(writes.sqliteBytes)} of a SQLite file. Commits wait for your disk, or your synchronous
-  standby; that wait is not in these figures.
-- **Connections**: ${connections} of a replica, ${REPLICA_CONNECTIONS} at most, whatever its workers are: they ask the process with the money.
-`;
+  return parts([
+    prose(`Measured by \`npm run bench:sizing\` on ${measured.date}: ${measured.coinslot}, ${measured.machine}, Node
+      ${measured.node}, PostgreSQL ${measured.postgres} with its own defaults, anvil ${measured.evmNode} with a block each second;
+      others kept ${percent(measured.others)} of the machine busy. Medians of interleaved rounds, above what the same
+      processes take when nobody asks. What is not measured is said to be reckoned. The money thread is that of the one
+      process of a replica that has ledger and keys; a second core does not help it.`),
+    table([head, ...rows]),
+    bullet(`**At rest** a process takes ${share(idle.process.gateway)} of a core and ${share(idle.process.postgres)} of
+      PostgreSQL's, a replica with two workers ${share(idle.replica.gateway)}. A transaction that is in a block and not yet
+      final takes ${micros(watching.gateway)} µs of the gateway a second, and ${micros(watching.postgres)} µs of
+      PostgreSQL.`) +
+      bullet(`**Written for each sale**: ${one(writes.inserted)} rows inserted and ${one(writes.updated)} updated in
+        ${one(writes.commits)} commits, ${kilo(writes.walBytes)} of write-ahead log and ${kilo(writes.tableBytes)} of
+        tables and indexes in PostgreSQL; ${kilo(writes.sqliteBytes)} of a SQLite file. Each commit waits for the disk, or
+        the synchronous standby: that wait is no CPU, and not in the table.`) +
+      bullet(`**Connections to PostgreSQL**: ${connections} of a replica, and never more than ${REPLICA_CONNECTIONS}.
+        Workers have none.`),
+  ]);
 }
 
 function carriesPart(figures: Figures): string {
-  const rows = parts(figures).map(({ name, perSecond }) => [name, rate(perSecond)]);
   const cores = ["unpaid", "free"].map((name) => {
     const { gateway = NaN } = figures.kinds[name] ?? {};
-    return [`one core, ${SAID[name] ?? name}`, `${rate((BUSY * 1e6) / gateway)} answers`];
+    return [`one core: ${SAID[name] ?? name}`, rate((BUSY * 1e6) / gateway)];
   });
+  const sales = carried(figures).map(({ name, perSecond }) => [`${name}: sales`, rate(perSecond)]);
   const replicas = Math.floor(SERVER_CONNECTIONS / REPLICA_CONNECTIONS);
-  return `What one of each carries, reckoned, where it is busy ${percent(BUSY)} of the time:
-
-${table([["", "sales a second"], ...cores, ...rows])}
-PostgreSQL's default of 100 connections is enough for ${replicas} replicas. Of payers who never paid here ${rate(newPayersPerSecond())} a second
-are served at each replica that signs on Base (decision record 49); others wait. A signer needs some five calls to its node for each
-transaction, one after the other: with a node 100 ms away it makes two transactions a second, of up to 50 payments each.
-`;
+  return parts([
+    prose(
+      `What one of each carries, reckoned from that, where it is busy ${percent(BUSY)} of the time:`,
+    ),
+    table([["", "a second"], ...cores, ...sales]),
+    prose(`The 100 connections that PostgreSQL allows by default are enough for ${replicas} replicas. Of payers who never
+      paid here ${rate(newPayersPerSecond())} a second are served by each replica that signs on Base, the others wait
+      (decision record 49). A signer makes its transactions one after the other, each with some calls to its node: where
+      these take half a second together, it makes two a second, of up to 50 payments each.`),
+  ]);
 }
 
 function networksPart(): string {
   const rows = capacities().map(({ network, blockSeconds, block, blocks, signer, source }) => [
     network,
     `${blockSeconds} s`,
-    String(block),
+    block.toLocaleString("en"),
     rate(blocks),
     rate(Math.min(signer, blocks)),
     source,
   ]);
-  const head = [
-    "network",
-    "a block each",
-    "payments in a block",
-    "a second",
-    "of one signer",
-    "its limit is from",
-  ];
-  return `What networks carry, reckoned of their published limits, which change, as if nobody else were there (52,000 gas for one of 50 payments in
-a transaction, twice that on Sei and peaq; 8,840 compute units on Solana, where each payment writes to its payee's token
-account and to its fee payer, so that a second payee, and a second signer, carry as much again):
-
-${table([head, ...rows])}`;
+  const head = ["network", "block", "payments in it", "a second", "one signer", "limit by"];
+  return parts([
+    prose(`What networks carry, reckoned from the limits that they publish, which change, as if nobody else were there: 52,000
+      gas for one of 50 payments in a transaction, twice that on Sei and peaq, and 8,840 compute units on Solana, where each
+      payment writes to its payee's token account and to its fee payer, so that a second payee with a second signer carries
+      as much again.`),
+    table([head, ...rows]),
+  ]);
 }
 
 function ratesPart(figures: Figures): string {
   const plans = RATES.map((each) => plan(figures, each));
   const head = [
     "paid requests a second",
-    "gives way first",
     "replicas",
     "their cores",
     "PostgreSQL's cores",
-    "connections",
+    "its connections",
     "signers",
+    "in the air",
     "of Base's blocks",
-    "no network for it",
+    "gives way first",
   ];
   const rows = plans.map((each) => [
     each.perSecond.toLocaleString("en"),
-    each.givesWay[0]?.name ?? "nothing",
     String(each.replicas),
     one(each.gatewayCores),
     one(each.postgresCores),
     String(each.connections),
     String(each.signers),
+    rate(each.inAir),
     percent(each.blockShare),
-    each.cannot.join(", ") || "none",
+    each.givesWay[0]?.name ?? "nothing",
   ]);
-  return `What a rate of sales on Base needs, reckoned, every part busy ${percent(BUSY)} of the time:
-
-${table([head, ...rows])}
-${plans.map(advice).join("\n")}
-`;
+  return parts([
+    prose(
+      `What a rate of sales needs on Base, reckoned, with every part busy ${percent(BUSY)} of the time:`,
+    ),
+    table([head, ...rows]),
+    plans.map((each) => bullet(advice(each))).join(""),
+  ]);
 }
 
-function advice(plan: Plan): string {
-  const { perSecond, givesWay, layout, replicas, connections, cannot, crowded, blockShare } = plan;
+function advice(needed: Plan): string {
+  const { perSecond, givesWay, layout, replicas, connections, cannot, crowded, blockShare } =
+    needed;
+  const ways = givesWay.map((part) => `${part.name} (${rate(part.perSecond)} a second)`);
   const said = [
-    ...(givesWay.length === 0
-      ? ["one process with SQLite carries it; a second replica is for the day on which one dies"]
-      : []),
-    ...(givesWay.length > 0
-      ? [
-          `these give way, in that order: ${givesWay.map(({ name, perSecond: at }) => `${name} (${rate(at)})`).join(", ")}`,
-        ]
-      : []),
-    ...(layout === "own"
-      ? [
-          "add replicas, and give each of them signers of its own in its own file: where all name the same ones, one replica has them and signs for all",
-        ]
-      : replicas > 1
-        ? ["add replicas with the same file: one has the signers, the others the front door"]
-        : []),
+    ways.length === 0 ? "one of each carries it" : `one of each gives way: ${ways.join(", ")}`,
+    ...addedReplicas(layout, replicas),
     ...(connections > SERVER_CONNECTIONS ? [`raise \`max_connections\` above ${connections}`] : []),
     ...(blockShare > 1
       ? [
-          "accept several networks, and on Solana several payees, each of them with a ledger and a PostgreSQL of its own; all blocks of one network are not enough",
+          "no network's blocks are enough for it: sell on several of them, on Solana to several payees, each payee with a ledger of its own",
         ]
-      : blockShare > 0.5
-        ? ["accept a second network, since others need its blocks, too"]
-        : []),
-    ...(cannot.length > 0 && blockShare <= 1
-      ? [`take ${cannot.join(", ")} only beside another network`]
       : []),
-    ...(crowded.length > 0
-      ? [`on ${crowded.join(", ")} it takes more than half of all blocks`]
-      : []),
+    ...(blockShare <= 1 && cannot.length > 0 ? [`${cannot.join(", ")} cannot carry it`] : []),
+    ...(crowded.length > 0 ? [`it is more than half of all blocks of ${crowded.join(", ")}`] : []),
   ];
-  return `- **${perSecond.toLocaleString("en")} a second**: ${said.join("; ")}.`;
+  return `**${perSecond.toLocaleString("en")} a second**: ${said.join("; ")}.`;
+}
+
+function addedReplicas(layout: Plan["layout"], replicas: number): readonly string[] {
+  if (replicas === 1) return [];
+  if (layout === "shared")
+    return [`add replicas with the same file, ${replicas} in all: one of them signs for all`];
+  return [
+    `add replicas, ${replicas} in all, each with signers of its own in its own file: where all name the same ones, one replica has them and signs for all`,
+  ];
 }
 
 function checkPart(figures: Figures): string {
   const { check } = figures;
   const reckoned = reckon(figures, checkSetting(figures));
-  const names = { gateway: "gateways", postgres: "PostgreSQL", node: "local node" } as const;
-  const row = (name: keyof Cost): string[] => [
-    names[name],
-    micros(reckoned[name]),
-    micros(check.cost[name]),
-    off(reckoned[name], check.cost[name]),
-  ];
   const all = (cost: Cost): number => cost.gateway + cost.postgres + cost.node;
-  const rows = [
-    row("gateway"),
-    row("postgres"),
-    row("node"),
-    ["all", micros(all(reckoned)), micros(all(check.cost)), off(all(reckoned), all(check.cost))],
+  const row = (name: string, of: (cost: Cost) => number): string[] => [
+    name,
+    micros(of(reckoned)),
+    micros(of(check.cost)),
+    off(of(reckoned), of(check.cost)),
   ];
-  return `Held against a run of ${check.replicas} replicas with ${check.workers} workers each, one PostgreSQL, one signer and one local network, at the rate that the
-machine held beside its own load generators, ${one(check.sold)} sales a second of ${check.asked} asked for over ${check.seconds} s (p50 ${rate(check.p50Ms)} ms, p99 ${rate(check.p99Ms)} ms,
-of which up to a second is the wait for a block; ${one(check.together)} payments in a transaction, ${one(reckoned.together)} reckoned):
-
-${table([["CPU for one sale, µs", "reckoned", "measured", "off by"], ...rows])}
-Rates above that were not run: what is told of them is this reckoning. It knows nothing of what only grows with the rate, as
-the one lock that PostgreSQL takes for all commits that notify; run \`npm run bench:sizing\` on your machine before you rely on it.
-`;
+  const rows = [
+    row("gateways", ({ gateway }) => gateway),
+    row("PostgreSQL", ({ postgres }) => postgres),
+    row("local node", ({ node }) => node),
+    row("all", all),
+  ];
+  return parts([
+    prose(`Held against a run of ${check.replicas} replicas with ${check.workers} workers each on one PostgreSQL, with one
+      signer and one local network, at the rate that this machine holds with its load generators beside: ${one(check.sold)}
+      sales a second for ${check.seconds} s, of ${one(check.asked)} asked for. Half of the buyers had their answer after
+      ${rate(check.p50Ms)} ms, 99 of 100 after ${rate(check.p99Ms)} ms, with up to a second's wait for a block in it; a
+      transaction carried ${one(check.together)} payments, where ${one(reckoned.together)} were reckoned.`),
+    table([["CPU for one sale, µs", "reckoned", "measured", "off by"], ...rows]),
+    prose(`Higher rates were not run: what is said of them is this reckoning, which knows nothing of what only grows with the
+      rate, such as the one lock that PostgreSQL takes for all commits that notify.
+      \`npm run bench:sizing -- --write\` measures your machine and makes these tables anew.`),
+  ]);
 }
 
 /** How far a reckoned value is from the measured one. */

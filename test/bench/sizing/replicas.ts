@@ -9,62 +9,72 @@ import { median } from "../rounds.ts";
 import { sized } from "../size.ts";
 import type { ElsewhereCost, Figures, SaleCost } from "./figures.ts";
 import { forPace, paced, PACES } from "./kinds.ts";
-import { warmUp, rest } from "./one-replica.ts";
+import { restOfFinal, warmUp } from "./one-replica.ts";
 import { costOf, loadOf, saleCostOf, spanOf, togetherOf, type Ground, type Span } from "./spans.ts";
 import { BLOCK_SECONDS, type Shop, type SizingStage } from "./stage.ts";
 
 const REPLICAS = sized(3, 2);
 const WORKERS = sized(2, 1);
 const ROUNDS = sized(3, 1);
-/** Of the machine, what the check is to keep busy: beyond that it would measure who waits for a core. */
+/** Of what others leave of the machine, what the check is to keep busy: beyond that it would measure who waits. */
 const BUSY = 0.6;
 const CHECK_MS = sized(25_000, 1_000);
 
 export type ManyReplicas = Pick<Figures, "check"> & { readonly elsewhere: ElsewhereCost };
 
-/** @param alone a sale at a replica of its own, by which the pace of the check is chosen */
+/**
+ * @param alone a sale at a replica of its own, by which the pace of the check is chosen
+ * @param others share of the machine, 0 to 1, that others keep busy
+ */
 export async function measureReplicas(
   stage: SizingStage,
   alone: SaleCost,
   watching: Ground["watching"],
+  others: number,
 ): Promise<ManyReplicas> {
+  const free = BUSY * cpus().length * (1 - others) * 1e6;
   const store = await stage.postgres.database();
   // It has the signer from its start on, so that the others find it taken.
   const signing = await stage.shop({ store, workers: WORKERS });
-  const others: Shop[] = [];
-  while (others.length + 1 < REPLICAS) {
-    others.push(await stage.shop({ store, workers: WORKERS, signer: signing.signer }));
+  const fronts: Shop[] = [];
+  while (fronts.length + 1 < REPLICAS) {
+    fronts.push(await stage.shop({ store, workers: WORKERS, signer: signing.signer }));
   }
-  const shops = [signing, ...others];
-  const idle = await rest(stage, shops);
+  const shops = [signing, ...fronts];
   await warmUp(stage, shops);
   const spans: Span[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    const [front = signing] = others;
+    const [front = signing] = fronts;
     const job = paced(front.url, stage.sales(forPace(PACES.fast)), PACES.fast);
     spans.push(await spanOf(stage, shops, async () => (await loadOf(stage.load, job)).answers));
   }
   say("  sold where another replica signs");
-  const ground = { idle, watching };
+  const check = await runCheck(stage, shops, free / dearestOf(alone, spans));
+  say("  held against a run");
+  const ground = { idle: await restOfFinal(stage, shops), watching };
   const [first, front, ...bystanders] = shops.map((_, at) => at);
   const whole = saleCostOf(spans, ground, [first ?? 0, front ?? 0]);
   const { gateway, thread } = costOf(spans, ground, [first ?? 0]);
   const heard = costOf(spans, ground, bystanders).gateway / Math.max(1, bystanders.length);
-  const elsewhere = { ...whole, signing: { gateway, thread }, bystander: heard };
-  const check = await runCheck(stage, shops, { alone, elsewhere });
   await Promise.all(shops.map(({ server }) => server.stop()));
-  return { elsewhere, check };
+  return { elsewhere: { ...whole, signing: { gateway, thread }, bystander: heard }, check };
+}
+
+/** Of sales at a replica of its own and of those spans, all processes together, microseconds. */
+function dearestOf({ gateway, postgres, node }: SaleCost, spans: readonly Span[]): number {
+  const there = spans.map((span) => {
+    const gateways = span.shops.reduce((sum, each) => sum + each.gateway, 0);
+    return (gateways + span.postgres + span.node) / Math.max(1, span.answers);
+  });
+  return Math.max(gateway + postgres + node, median(there));
 }
 
 async function runCheck(
   stage: SizingStage,
   shops: readonly Shop[],
-  { alone, elsewhere }: { readonly alone: SaleCost; readonly elsewhere: SaleCost },
+  held: number,
 ): Promise<Figures["check"]> {
-  const dearest = [alone, elsewhere].map(
-    ({ gateway, postgres, node }) => gateway + postgres + node,
-  );
-  const perSecond = sized((BUSY * cpus().length * 1e6) / Math.max(...dearest), PACES.fast);
+  const perSecond = sized(held, PACES.fast);
   const ofEach = Math.max(1, Math.floor(perSecond / shops.length));
   const loads: Program[] = [stage.load];
   while (loads.length < shops.length) loads.push(await stage.moreLoad());

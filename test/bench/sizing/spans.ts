@@ -21,6 +21,8 @@ export interface Span {
   readonly shops: readonly ShopSpan[];
   readonly postgres: number;
   readonly node: number;
+  readonly commits: number;
+  readonly walBytes: number;
 }
 
 /** Measures whatever is done, which tells how much was answered. */
@@ -47,6 +49,8 @@ export async function spanOf(
     }),
     postgres: after.postgres - before.postgres,
     node: after.node - before.node,
+    commits: after.commits - before.commits,
+    walBytes: after.walBytes - before.walBytes,
   };
 }
 
@@ -114,6 +118,17 @@ export function togetherOf({ answers, shops }: Span): number {
   return answers / Math.max(1, transactions);
 }
 
+/** Of one answer in the median round, above what is written at rest. */
+export function writtenOf(
+  spans: readonly Span[],
+  idle: Span,
+  name: "commits" | "walBytes",
+): number {
+  return median(
+    spans.map((span) => (span[name] - (idle[name] / idle.seconds) * span.seconds) / span.answers),
+  );
+}
+
 /** Of a stretch with nothing but watching. */
 export function watchingOf(span: Span, idle: Span): Cost {
   const watched = span.shops.reduce((sum, each) => sum + each.watched, 0);
@@ -126,12 +141,12 @@ export function watchingOf(span: Span, idle: Span): Cost {
   };
 }
 
-/** For one second and one of so many. */
+/** For one second, of the shops at these places; PostgreSQL's for one of so many. */
 export function restOf(span: Span, places: readonly number[], sharers: number): Cost {
   const gateway = places.reduce((sum, at) => sum + (span.shops[at]?.gateway ?? 0), 0);
   return {
     gateway: gateway / span.seconds,
     postgres: span.postgres / span.seconds / sharers,
-    node: span.node / span.seconds / sharers,
+    node: span.node / span.seconds,
   };
 }

@@ -26,10 +26,13 @@ import {
 } from "../process.ts";
 import { paidRequest } from "../proxy/payments.ts";
 import { post } from "../rounds.ts";
+import { versionOfServer, writtenSoFar } from "./database.ts";
 import { sized } from "../size.ts";
 
 export const BLOCK_SECONDS = 1;
 const VALID_SECONDS = 3_600;
+/** PostgreSQL's own defaults, in place of what makes tests quick. */
+const SETTINGS = ["fsync=on", "synchronous_commit=on", "autovacuum=on", "shared_buffers=128MB"];
 /** So many that none of them has to wait for another payment of his own. */
 const PAYERS = sized(100, 8);
 const PAYER_TOKENS = 1_000_000_000n;
@@ -67,6 +70,9 @@ export interface Reading {
   readonly shops: readonly ShopReading[];
   readonly postgres: number;
   readonly node: number;
+  /** In all databases: transactions that wrote, and bytes of write-ahead log. */
+  readonly commits: number;
+  readonly walBytes: number;
 }
 
 export class SizingStage implements AsyncDisposable {
@@ -76,6 +82,7 @@ export class SizingStage implements AsyncDisposable {
   readonly load: Program;
   readonly #backend: Running;
   readonly #keys: readonly Uint8Array[];
+  readonly #client: Client;
   readonly #pids: { readonly postgres: number; readonly node: number };
   readonly #closing: AsyncDisposableStack;
   readonly #requirements;
@@ -90,6 +97,7 @@ export class SizingStage implements AsyncDisposable {
       readonly load: Program;
       readonly backend: Running;
       readonly keys: readonly Uint8Array[];
+      readonly client: Client;
     },
     closing: AsyncDisposableStack,
   ) {
@@ -99,6 +107,7 @@ export class SizingStage implements AsyncDisposable {
     this.load = parts.load;
     this.#backend = parts.backend;
     this.#keys = parts.keys;
+    this.#client = parts.client;
     this.#pids = { postgres: descendantNamed("postgres"), node: descendantNamed("anvil") };
     this.#closing = closing;
     const { name } = parts.chain.network;
@@ -111,7 +120,7 @@ export class SizingStage implements AsyncDisposable {
   static async open(folder: string): Promise<SizingStage> {
     await using closing = new AsyncDisposableStack();
     const chain = closing.use(await startChain({ blockTime: BLOCK_SECONDS }));
-    const postgres = closing.use(await startPostgres());
+    const postgres = closing.use(await startPostgres({ settings: SETTINGS }));
     const program = async (file: string): Promise<Program> => {
       const started = await startProgram(new URL(file, import.meta.url));
       closing.defer(() => started.stop());
@@ -123,9 +132,15 @@ export class SizingStage implements AsyncDisposable {
     for (const key of keys) {
       await chain.fund(`0x${secp256k1.addressOf(key).slice(2)}`, PAYER_TOKENS);
     }
+    const client = new Client({ connectionString: postgres.url });
+    await client.connect();
+    closing.defer(() => client.end());
     // A seller has been paid before.
     await chain.fund(PAY_TO, 1n);
-    return new SizingStage({ folder, chain, postgres, load, backend, keys }, closing.move());
+    return new SizingStage(
+      { folder, chain, postgres, load, backend, keys, client },
+      closing.move(),
+    );
   }
 
   /** One more load generator. */
@@ -198,6 +213,7 @@ ${PRICED_ROUTES.map((path) => `  GET ${path}: $0.01`).join("\n")}
       sent.push({ transactions, unfinal: transactions - old });
     }
     const { postgres, node } = this.#pids;
+    const written = await writtenSoFar(this.#client);
     return {
       atMs: performance.now(),
       shops: sent.map((each, at) => {
@@ -207,17 +223,13 @@ ${PRICED_ROUTES.map((path) => `  GET ${path}: $0.01`).join("\n")}
       // Connections that nobody needs any more end with their process.
       postgres: preciseCpuMicros(postgres) + endedCpuMicros(postgres),
       node: preciseCpuMicros(node),
+      ...written,
     };
   }
 
   /** As it calls itself. */
-  async postgresVersion(): Promise<string> {
-    const client = await this.client(this.postgres.url);
-    const { rows } = await client.query<{ version: string }>(
-      "SELECT current_setting('server_version') AS version",
-    );
-    await client.end();
-    return rows[0]?.version ?? "";
+  postgresVersion(): Promise<string> {
+    return versionOfServer(this.#client);
   }
 
   /** A connection to one database; the caller ends it. */
