@@ -18,7 +18,10 @@ const WORKERS = sized(2, 1);
 const ROUNDS = sized(3, 1);
 /** Of what others leave of the machine, what the check is to keep busy: beyond that it would measure who waits. */
 const BUSY = 0.6;
-const CHECK_MS = sized(25_000, 1_000);
+/** Shorter than a connection may be open that asks for nothing: a load generator opens some for the worst. */
+const CHECK_MS = sized(20_000, 1_000);
+/** So long that as many transactions are watched as ever will be. */
+const [RAMPS, RAMP_MS] = sized([2, 15_000], [1, 100]);
 
 export type ManyReplicas = Pick<Figures, "check"> & { readonly elsewhere: ElsewhereCost };
 
@@ -89,8 +92,7 @@ async function runCheck(
     latencies.splice(0, latencies.length, ...results);
     return results.reduce((sum, { answers }) => sum + answers, 0);
   };
-  // Until as many are watched as ever will be.
-  await sell(sized(stage.finalBlocks * BLOCK_SECONDS * 1000, 100));
+  for (let ramp = 0; ramp < RAMPS; ramp += 1) await sell(RAMP_MS);
   const span = await spanOf(stage, shops, () => sell(CHECK_MS));
   const gateway = span.shops.reduce((sum, each) => sum + each.gateway, 0);
   const seconds = CHECK_MS / 1000;
