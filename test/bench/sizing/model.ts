@@ -22,8 +22,8 @@ const MEMORIES = [
   { name: "a replica in 512 MiB", bytes: 512 * 1024 * 1024 },
   { name: "a replica in 8 GiB", bytes: 8 * 1024 * 1024 * 1024 },
 ];
-/** Replicas that are reckoned with, at most. */
-const MAX_REPLICAS = 1_000;
+/** Of one ledger: more than a server takes by default hear each other's sales, too, until they do nothing else. */
+export const MAX_REPLICAS = Math.floor(SERVER_CONNECTIONS / REPLICA_CONNECTIONS);
 
 /** Who signs: all replicas are configured with the same signers, so that one has them; or each has its own. */
 export type Layout = "shared" | "own";
@@ -121,9 +121,13 @@ export function checkSetting({ check }: Figures): Setting {
 export interface Plan {
   readonly perSecond: number;
   readonly layout: Layout;
+  /** Each with a payee and a PostgreSQL of its own. */
+  readonly ledgers: number;
+  /** Of all ledgers. */
   readonly replicas: number;
   readonly gatewayCores: number;
   readonly postgresCores: number;
+  /** To each PostgreSQL. */
   readonly connections: number;
   readonly signers: number;
   /** Requests that wait for their block, each with a place. */
@@ -173,7 +177,7 @@ export function carried(figures: Figures): readonly Part[] {
     ...MEMORIES.map(({ name, bytes }) => {
       const { count } = placesOf(null, 1, { machine: bytes, allowed: bytes });
       return {
-        name: `${count.toLocaleString("en")} places (${name})`,
+        name: `the ${count.toLocaleString("en")} places of ${name}`,
         perSecond: count / airSeconds,
       };
     }),
@@ -186,19 +190,21 @@ export function newPayersPerSecond(): number {
 }
 
 export function plan(figures: Figures, perSecond: number): Plan {
-  const chosen = choose(figures, perSecond);
-  const { gateway, postgres } = reckon(figures, chosen);
+  const { ledgers, setting } = choose(figures, perSecond);
+  const { gateway, postgres } = reckon(figures, setting);
+  const replicas = ledgers * setting.replicas;
   const { signer, blocks, airSeconds } = capacityOf(NETWORK);
   const main = capacities().filter(({ network }) => !/sepolia|fuji|amoy|test|dev/.test(network));
   const least = Math.ceil(perSecond / signer);
   return {
     perSecond,
-    layout: chosen.layout,
-    replicas: chosen.replicas,
+    layout: setting.layout,
+    ledgers,
+    replicas,
     gatewayCores: (gateway * perSecond) / 1e6 / BUSY,
     postgresCores: (postgres * perSecond) / 1e6 / BUSY,
-    connections: chosen.replicas * REPLICA_CONNECTIONS,
-    signers: chosen.layout === "own" ? Math.max(least, chosen.replicas) : least,
+    connections: setting.replicas * REPLICA_CONNECTIONS,
+    signers: Math.max(least, setting.layout === "own" ? replicas : ledgers),
     inAir: perSecond * airSeconds,
     blockShare: perSecond / blocks,
     givesWay: carried(figures)
@@ -211,15 +217,18 @@ export function plan(figures: Figures, perSecond: number): Plan {
   };
 }
 
-/** The fewest replicas whose busiest thread has room; with signers of their own where one cannot sign for all. */
-function choose(figures: Figures, perSecond: number): Setting {
-  const hasRoom = (setting: Setting): boolean =>
-    (reckon(figures, setting).thread * perSecond) / 1e6 <= BUSY;
-  for (const layout of ["shared", "own"] as const) {
-    for (let replicas = 1; replicas <= MAX_REPLICAS; replicas += 1) {
-      const setting = settingOf(perSecond, replicas, layout);
-      if (hasRoom(setting)) return setting;
+/**
+ * The fewest ledgers, and of them the fewest replicas, whose busiest thread has room; with signers of their own where one
+ * cannot sign for all.
+ */
+function choose(figures: Figures, perSecond: number): { ledgers: number; setting: Setting } {
+  for (let ledgers = 1; ; ledgers += 1) {
+    for (const layout of ["shared", "own"] as const) {
+      for (let replicas = 1; replicas <= MAX_REPLICAS; replicas += 1) {
+        const setting = settingOf(perSecond / ledgers, replicas, layout);
+        const busy = (reckon(figures, setting).thread * setting.perSecond) / 1e6;
+        if (busy <= BUSY) return { ledgers, setting };
+      }
     }
   }
-  return settingOf(perSecond, MAX_REPLICAS, "own");
 }

@@ -5,14 +5,14 @@ import { ROOT } from "../report.ts";
 import type { Cost, Figures, KindCost } from "./figures.ts";
 import {
   BUSY,
-  checkSetting,
   carried,
+  checkSetting,
+  MAX_REPLICAS,
   newPayersPerSecond,
   plan,
   RATES,
   reckon,
   REPLICA_CONNECTIONS,
-  SERVER_CONNECTIONS,
   type Plan,
 } from "./model.ts";
 import { capacities } from "./networks.ts";
@@ -132,13 +132,12 @@ function carriesPart(figures: Figures): string {
     return [`one core: ${SAID[name] ?? name}`, rate((BUSY * 1e6) / gateway)];
   });
   const sales = carried(figures).map(({ name, perSecond }) => [`${name}: sales`, rate(perSecond)]);
-  const replicas = Math.floor(SERVER_CONNECTIONS / REPLICA_CONNECTIONS);
   return parts([
     prose(
       `What one of each carries, reckoned from that, where it is busy ${percent(BUSY)} of the time:`,
     ),
     table([["", "a second"], ...cores, ...sales]),
-    prose(`The 100 connections that PostgreSQL allows by default are enough for ${replicas} replicas. Of payers who never
+    prose(`The 100 connections that PostgreSQL allows by default are enough for ${MAX_REPLICAS} replicas. Of payers who never
       paid here ${rate(newPayersPerSecond())} a second are served by each replica that signs on Base, the others wait
       (decision record 49). A signer makes its transactions one after the other, each with some calls to its node: where
       these take half a second together, it makes two a second, of up to 50 payments each.`),
@@ -168,10 +167,11 @@ function ratesPart(figures: Figures): string {
   const plans = RATES.map((each) => plan(figures, each));
   const head = [
     "paid requests a second",
+    "ledgers",
     "replicas",
     "their cores",
     "PostgreSQL's cores",
-    "its connections",
+    "connections to each",
     "signers",
     "in the air",
     "of Base's blocks",
@@ -179,6 +179,7 @@ function ratesPart(figures: Figures): string {
   ];
   const rows = plans.map((each) => [
     each.perSecond.toLocaleString("en"),
+    String(each.ledgers),
     String(each.replicas),
     one(each.gatewayCores),
     one(each.postgresCores),
@@ -198,31 +199,35 @@ function ratesPart(figures: Figures): string {
 }
 
 function advice(needed: Plan): string {
-  const { perSecond, givesWay, layout, replicas, connections, cannot, crowded, blockShare } =
-    needed;
+  const { perSecond, givesWay, cannot, crowded, blockShare } = needed;
   const ways = givesWay.map((part) => `${part.name} (${rate(part.perSecond)} a second)`);
   const said = [
     ways.length === 0 ? "one of each carries it" : `one of each gives way: ${ways.join(", ")}`,
-    ...addedReplicas(layout, replicas),
-    ...(connections > SERVER_CONNECTIONS ? [`raise \`max_connections\` above ${connections}`] : []),
+    ...added(needed),
     ...(blockShare > 1
-      ? [
-          "no network's blocks are enough for it: sell on several of them, on Solana to several payees, each payee with a ledger of its own",
-        ]
+      ? ["no network's blocks are enough: sell on several, and on Solana to several payees"]
       : []),
-    ...(blockShare <= 1 && cannot.length > 0 ? [`${cannot.join(", ")} cannot carry it`] : []),
+    ...(blockShare <= 1 && cannot.length > 0
+      ? [`the blocks of ${cannot.join(", ")} do not hold it`]
+      : []),
     ...(crowded.length > 0 ? [`it is more than half of all blocks of ${crowded.join(", ")}`] : []),
   ];
   return `**${perSecond.toLocaleString("en")} a second**: ${said.join("; ")}.`;
 }
 
-function addedReplicas(layout: Plan["layout"], replicas: number): readonly string[] {
+function added({ layout, ledgers, replicas }: Plan): readonly string[] {
   if (replicas === 1) return [];
-  if (layout === "shared")
-    return [`add replicas with the same file, ${replicas} in all: one of them signs for all`];
-  return [
-    `add replicas, ${replicas} in all, each with signers of its own in its own file: where all name the same ones, one replica has them and signs for all`,
-  ];
+  const divided =
+    ledgers > 1
+      ? [
+          `divide what is sold among ${ledgers} payees, each with a ledger, a PostgreSQL and replicas of its own: all replicas of a ledger hear of each of its sales`,
+        ]
+      : [];
+  const signing =
+    layout === "shared"
+      ? "with the same file: one of them has the signers, and signs for all"
+      : "each with signers of its own in its own file: where all name the same ones, one replica has them and signs for all";
+  return [...divided, `add replicas, ${replicas} in all, ${signing}`];
 }
 
 function checkPart(figures: Figures): string {

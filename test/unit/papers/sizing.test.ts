@@ -6,6 +6,7 @@ import { readFigures, type Figures, type SaleCost } from "../../bench/sizing/fig
 import {
   BUSY,
   checkSetting,
+  MAX_REPLICAS,
   plan,
   RATES,
   reckon,
@@ -126,14 +127,23 @@ describe("of figures that are easy to reckon with", () => {
 
   test("a plan has room in its busiest thread, and no replica too many", () => {
     for (const perSecond of RATES) {
-      const { replicas, layout, connections, signers } = plan(FIGURES, perSecond);
-      expect(connections).toBe(replicas * REPLICA_CONNECTIONS);
+      const { ledgers, replicas, layout, connections, signers } = plan(FIGURES, perSecond);
+      expect(connections).toBe((replicas / ledgers) * REPLICA_CONNECTIONS);
+      expect(replicas / ledgers).toBeLessThanOrEqual(MAX_REPLICAS);
       if (layout === "own") expect(signers).toBeGreaterThanOrEqual(replicas);
     }
     // 3 ms of a thread for a sale: 233 a second where it is busy 70 % of the time.
     const most = (BUSY * 1e6) / 3_000;
     expect(plan(FIGURES, most / 2)).toMatchObject({ replicas: 1 });
     expect(plan(FIGURES, most * 1.2).replicas).toBe(2);
+  });
+
+  test("what is too much for the replicas of one ledger is divided among several", () => {
+    expect(plan(FIGURES, 1_000).ledgers).toBe(1);
+    const { ledgers, replicas, connections } = plan(FIGURES, 10_000);
+    expect(ledgers).toBeGreaterThan(1);
+    expect(replicas).toBeGreaterThan(MAX_REPLICAS);
+    expect(connections).toBeLessThan(100);
   });
 
   test("where one replica cannot sign for all, each signs for itself", () => {
