@@ -5,10 +5,10 @@ import { sized } from "../size.ts";
 import { loadOf } from "./spans.ts";
 import type { Shop, SizingStage } from "./stage.ts";
 
-export const CONNECTIONS = sized(64, 4);
+const CONNECTIONS = sized(64, 4);
 /** In a second: so few that most transactions carry one, and so many that they carry several. */
 export const PACES = sized({ slow: 8, fast: 50 }, { slow: 4, fast: 8 });
-export const SALES_MS = sized(6_000, 1_000);
+const SALES_MS = sized(6_000, 1_000);
 const QUICK_MS = sized(1_000, 100);
 const VERIFIED = sized(500, 8);
 /** Shown once more each: later ones are told that they were used. */

@@ -12,9 +12,9 @@ import { capacities, type Capacity } from "./networks.ts";
 export const BUSY = 0.7;
 export const RATES = [10, 100, 1_000, 10_000] as const;
 /** The network by which rates are reckoned. */
-export const NETWORK = "base";
+const NETWORK = "base";
 /** PostgreSQL's `max_connections` by default, less those it reserves for its superuser. */
-export const SERVER_CONNECTIONS = 100 - 3;
+const SERVER_CONNECTIONS = 100 - 3;
 /** Statements, and one that listens. */
 export const REPLICA_CONNECTIONS = CONNECTIONS + 1;
 /** Of which a replica's places for requests follow: the least that is told of, and one that has as many as there are. */

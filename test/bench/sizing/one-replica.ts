@@ -37,7 +37,7 @@ export async function warmUp(stage: SizingStage, shops: readonly Shop[]): Promis
 }
 
 /** Nobody asks for a while. */
-export async function rest(stage: SizingStage, shops: readonly Shop[]): Promise<Span> {
+async function rest(stage: SizingStage, shops: readonly Shop[]): Promise<Span> {
   return spanOf(stage, shops, async () => {
     await pause(IDLE_MS);
     return 0;

@@ -119,7 +119,8 @@ function kindsPart(figures: Figures): string {
       PostgreSQL.`) +
       bullet(`**Written for each sale**: ${one(writes.inserted)} rows inserted and ${one(writes.updated)} updated in
         ${one(writes.commits)} commits, ${kilo(writes.walBytes)} of write-ahead log and ${kilo(writes.tableBytes)} of
-        tables and indexes in PostgreSQL; ${kilo(writes.sqliteBytes)} of a SQLite file. Each commit waits for the disk, or
+        tables and indexes in PostgreSQL; ${kilo(writes.sqliteBytes)} of a SQLite file, with a kept
+        answer of 1 KiB in it. Each commit waits for the disk, or
         the synchronous standby: that wait is no CPU, and not in the table.`) +
       bullet(`**Connections to PostgreSQL**: ${connections} of a replica, and never more than ${REPLICA_CONNECTIONS}.
         Workers have none.`),
@@ -260,7 +261,7 @@ function checkPart(figures: Figures): string {
 }
 
 /** How far a reckoned value is from the measured one. */
-export function off(reckoned: number, measured: number): string {
+function off(reckoned: number, measured: number): string {
   const part = (reckoned / measured - 1) * 100;
   return `${part < 0 ? "−" : "+"}${Math.abs(part).toFixed(0)} %`;
 }
