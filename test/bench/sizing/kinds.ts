@@ -11,6 +11,8 @@ export const PACES = sized({ slow: 8, fast: 50 }, { slow: 4, fast: 8 });
 const SALES_MS = sized(6_000, 1_000);
 const QUICK_MS = sized(1_000, 100);
 const VERIFIED = sized(500, 8);
+/** For so many seconds of buyers there are connections. */
+const CONNECTION_SECONDS = 8;
 /** Shown once more each: later ones are told that they were used. */
 const REPEATED = sized(128, 4);
 
@@ -114,8 +116,8 @@ export function paced(
   perSecond: number,
   durationMs = SALES_MS,
 ): LoadJob {
-  // Whoever waits for a block has a connection for that long.
-  const connections = Math.max(CONNECTIONS, Math.ceil(perSecond * 4));
+  // Whoever waits for a block has a connection for that long; and each is used before the gateway ends it for idling.
+  const connections = Math.ceil(perSecond * CONNECTION_SECONDS);
   return { url, connections, durationMs, requests, expect: { status: 200 }, perSecond };
 }
 
