@@ -27,8 +27,11 @@ export interface SaleCost extends KindCost {
 export interface ElsewhereCost extends SaleCost {
   /** Of `gateway` and `thread`, those of the replica that signs. */
   readonly signing: { readonly gateway: number; readonly thread: number };
-  /** What one more replica takes, which only hears that something has changed. */
-  readonly bystander: number;
+  /**
+   * What a replica takes that has nothing to do with a sale, and only hears of it: where it is signed where it was
+   * asked for, and where it is offered to the others.
+   */
+  readonly bystander: { readonly local: number; readonly offered: number };
 }
 
 export interface Figures {

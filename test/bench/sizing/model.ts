@@ -79,20 +79,20 @@ export function reckon(figures: Figures, setting: Setting): Reckoned {
   const elsewhere = isShared ? 1 - 1 / replicas : 0;
   const mixed = (name: keyof Cost): number =>
     at(sales.workers, name) * (1 - elsewhere) + at(sales.elsewhere, name) * elsewhere;
-  // Whoever neither takes the request nor signs.
-  const bystanders = (1 - elsewhere) * (replicas - 1) + elsewhere * (replicas - 2);
-  const heard = sales.elsewhere.bystander;
+  // By whoever neither takes the request nor signs.
+  const { local, offered } = sales.elsewhere.bystander;
+  const heard = (1 - elsewhere) * (replicas - 1) * local + elsewhere * (replicas - 2) * offered;
   const looks = watchedSeconds / together;
   const signing =
     sales.elsewhere.signing.thread + transaction.thread * (more - 1 / sales.elsewhere.together);
   const thread = isShared
     ? (at(sales.workers, "thread") + watching.gateway * looks) / replicas +
       (signing + watching.gateway * looks) * elsewhere
-    : (at(sales.workers, "thread") + watching.gateway * looks + heard * (replicas - 1)) / replicas;
+    : (at(sales.workers, "thread") + watching.gateway * looks + heard) / replicas;
   return {
     gateway:
       mixed("gateway") +
-      heard * bystanders +
+      heard +
       watching.gateway * looks +
       (idle.replica.gateway * replicas) / perSecond,
     postgres:

@@ -115,8 +115,9 @@ function kindsPart(figures: Figures): string {
     table([head, ...rows]),
     bullet(`**At rest** a process takes ${share(idle.process.gateway)} of a core and ${share(idle.process.postgres)} of
       PostgreSQL's, a replica with two workers ${share(idle.replica.gateway)}. A transaction that is in a block and not yet
-      final takes ${micros(watching.gateway)} µs of the gateway a second, and ${micros(watching.postgres)} µs of
-      PostgreSQL.`) +
+      final takes ${micros(watching.gateway)} µs of the gateway a second. A replica that has nothing to do with a sale takes
+      ${micros(elsewhere.bystander.local)} µs to hear of it, and ${micros(elsewhere.bystander.offered)} µs where another one
+      signs it than was asked.`) +
       bullet(`**Written for each sale**: ${one(writes.inserted)} rows inserted and ${one(writes.updated)} updated in
         ${one(writes.commits)} commits, ${kilo(writes.walBytes)} of write-ahead log and ${kilo(writes.tableBytes)} of
         tables and indexes in PostgreSQL; ${kilo(writes.sqliteBytes)} of a SQLite file, with a kept

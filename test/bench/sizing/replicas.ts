@@ -45,11 +45,10 @@ export async function measureReplicas(
   }
   const shops = [signing, ...fronts];
   await warmUp(stage, shops);
-  const spans: Span[] = [];
+  const [local, spans]: [Span[], Span[]] = [[], []];
   for (let round = 0; round < ROUNDS; round += 1) {
-    const [front = signing] = fronts;
-    const job = paced(front.url, stage.sales(forPace(PACES.fast)), PACES.fast);
-    spans.push(await spanOf(stage, shops, async () => (await loadOf(stage.load, job)).answers));
+    local.push(await sellAt(stage, shops, signing));
+    spans.push(await sellAt(stage, shops, fronts[0] ?? signing));
   }
   say("  sold where another replica signs");
   const check = await runCheck(stage, shops, free / dearestOf(alone, spans));
@@ -58,9 +57,19 @@ export async function measureReplicas(
   const [first, front, ...bystanders] = shops.map((_, at) => at);
   const whole = saleCostOf(spans, ground, [first ?? 0, front ?? 0]);
   const { gateway, thread } = costOf(spans, ground, [first ?? 0]);
-  const heard = costOf(spans, ground, bystanders).gateway / Math.max(1, bystanders.length);
+  const heard = (rounds: readonly Span[], places: readonly number[]): number =>
+    costOf(rounds, ground, places).gateway / Math.max(1, places.length);
+  const bystander = {
+    local: heard(local, [front ?? 0, ...bystanders]),
+    offered: heard(spans, bystanders),
+  };
   await Promise.all(shops.map(({ server }) => server.stop()));
-  return { elsewhere: { ...whole, signing: { gateway, thread }, bystander: heard }, check };
+  return { elsewhere: { ...whole, signing: { gateway, thread }, bystander }, check };
+}
+
+async function sellAt(stage: SizingStage, shops: readonly Shop[], at: Shop): Promise<Span> {
+  const job = paced(at.url, stage.sales(forPace(PACES.fast)), PACES.fast);
+  return spanOf(stage, shops, async () => (await loadOf(stage.load, job)).answers);
 }
 
 /** Of sales at a replica of its own and of those spans, all processes together, microseconds. */

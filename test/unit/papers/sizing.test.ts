@@ -63,7 +63,7 @@ describe("of figures that are easy to reckon with", () => {
     gateway: 6_000,
     postgres: 3_000,
     signing: { gateway: 2_000, thread: 1_000 },
-    bystander: 100,
+    bystander: { local: 50, offered: 100 },
   };
   const FIGURES: Figures = {
     ...readFigures(),
@@ -110,7 +110,7 @@ describe("of figures that are easy to reckon with", () => {
   test("two of three sales come to a replica that does not sign, and all others hear of each", () => {
     const setting = { ...SETTING, perSecond: 40, replicas: 3 };
     const { gateway, postgres } = reckon(FIGURES, setting);
-    const heard = (1 / 3) * 200 + (2 / 3) * 100;
+    const heard = (1 / 3) * 2 * 50 + (2 / 3) * 100;
     expect(gateway).toBeCloseTo((4_000 + 2 * 6_000) / 3 + heard + (3 * 10_000) / 40);
     expect(postgres).toBeCloseTo((2_000 + 2 * 3_000) / 3 + (3 * 1_000) / 40);
   });
