@@ -10,16 +10,16 @@ import {
   type Program,
 } from "../process.ts";
 import { median, post } from "../rounds.ts";
-import { sized } from "../size.ts";
 import { SLOT_MS, SolanaStage, startFacilitator, startNode } from "../solana-stage.ts";
 import type { KindCost } from "./figures.ts";
 import { once } from "./kinds.ts";
 import { loadOf } from "./spans.ts";
 
-const BUYERS = sized(200, 4);
-const [ROUNDS, PAYMENTS] = [sized(3, 1), sized(80, 4)];
+const BUYERS = 200;
+const IN_FLIGHT = 20;
+const [ROUNDS, PAYMENTS] = [3, 80];
 /** In short slots, before anything is measured. */
-const WARM_UP = { rounds: sized(4, 0), slotMs: 100 };
+const WARM_UP = { rounds: 4, slotMs: 100 };
 
 /** The node runs in Node as ours does, and stands for no real one: what it takes is left out. */
 export async function measureSolana(
@@ -45,7 +45,7 @@ export async function measureSolana(
     const requests = (await stage.signPayments(PAYMENTS)).map((body) => post("/settle", body));
     const expect = { status: 200, text: '"success":true' };
     const before = read();
-    await loadOf(load, { ...once(server.url, requests), connections: BUYERS / 10, expect });
+    await loadOf(load, { ...once(server.url, requests), connections: IN_FLIGHT, expect });
     const after = read();
     return {
       gateway: (after.gateway - before.gateway) / PAYMENTS,
