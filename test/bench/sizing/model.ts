@@ -18,8 +18,9 @@ const SERVER_CONNECTIONS = 100 - 3;
 /** Statements, and one that listens. */
 export const REPLICA_CONNECTIONS = CONNECTIONS + 1;
 /** Of which a replica's places for requests follow: the least that is told of, and one that has as many as there are. */
+const SMALL = 512 * 1024 * 1024;
 const MEMORIES = [
-  { name: "a replica in 512 MiB", bytes: 512 * 1024 * 1024 },
+  { name: "a replica in 512 MiB", bytes: SMALL },
   { name: "a replica in 8 GiB", bytes: 8 * 1024 * 1024 * 1024 },
 ];
 /** Of one ledger: more than a server takes by default hear each other's sales, too, until they do nothing else. */
@@ -132,6 +133,8 @@ export interface Plan {
   readonly signers: number;
   /** Requests that wait for their block, each with a place. */
   readonly inAir: number;
+  /** At each replica more of them than it has places in 512 MiB. */
+  readonly needsMemory: boolean;
   /** Of all blocks of {@link NETWORK}. */
   readonly blockShare: number;
   /** What one of each cannot carry, with how many sales a second it does; the least first. */
@@ -175,13 +178,17 @@ export function carried(figures: Figures): readonly Part[] {
     { name: "one signer on Base", perSecond: Math.min(signer, blocks) },
     { name: "the blocks of Base", perSecond: blocks },
     ...MEMORIES.map(({ name, bytes }) => {
-      const { count } = placesOf(null, 1, { machine: bytes, allowed: bytes });
+      const count = placesIn(bytes);
       return {
         name: `the ${count.toLocaleString("en")} places of ${name}`,
         perSecond: count / airSeconds,
       };
     }),
   ];
+}
+
+function placesIn(bytes: number): number {
+  return placesOf(null, 1, { machine: bytes, allowed: bytes }).count;
 }
 
 /** Payers a second who never paid here, at one signing replica on {@link NETWORK}. */
@@ -206,6 +213,7 @@ export function plan(figures: Figures, perSecond: number): Plan {
     connections: setting.replicas * REPLICA_CONNECTIONS,
     signers: Math.max(least, setting.layout === "own" ? replicas : ledgers),
     inAir: perSecond * airSeconds,
+    needsMemory: (perSecond * airSeconds) / replicas > placesIn(SMALL),
     blockShare: perSecond / blocks,
     givesWay: carried(figures)
       .filter((part) => part.perSecond < perSecond)

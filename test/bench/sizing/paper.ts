@@ -217,8 +217,13 @@ function advice(needed: Plan): string {
   return `**${perSecond.toLocaleString("en")} a second**: ${said.join("; ")}.`;
 }
 
-function added({ layout, ledgers, replicas }: Plan): readonly string[] {
-  if (replicas === 1) return [];
+function added({ layout, ledgers, replicas, inAir, needsMemory }: Plan): readonly string[] {
+  const memory = needsMemory
+    ? [
+        `give each more than 512 MiB, since ${rate(inAir / replicas)} requests wait in it for their block`,
+      ]
+    : [];
+  if (replicas === 1) return memory;
   const divided =
     ledgers > 1
       ? [
@@ -229,7 +234,7 @@ function added({ layout, ledgers, replicas }: Plan): readonly string[] {
     layout === "shared"
       ? "with the same file: one of them has the signers, and signs for all"
       : "each with signers of its own in its own file: where all name the same ones, one replica has them and signs for all";
-  return [...divided, `add replicas, ${replicas} in all, ${signing}`];
+  return [...divided, `add replicas, ${replicas} in all, ${signing}`, ...memory];
 }
 
 function checkPart(figures: Figures): string {

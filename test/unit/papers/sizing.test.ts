@@ -146,6 +146,12 @@ describe("of figures that are easy to reckon with", () => {
     expect(connections).toBeLessThan(100);
   });
 
+  test("who has more requests in the air than places in 512 MiB is told so", () => {
+    // 2.6 s each, and 268 places.
+    expect(plan(FIGURES, 100)).toMatchObject({ needsMemory: false });
+    expect(plan(FIGURES, 110)).toMatchObject({ replicas: 1, needsMemory: true });
+  });
+
   test("where one replica cannot sign for all, each signs for itself", () => {
     expect(plan(FIGURES, 400).layout).toBe("shared");
     expect(plan(FIGURES, 2_000)).toMatchObject({ layout: "own" });
