@@ -114,7 +114,8 @@ class Load {
       const now = performance.now();
       const due = Math.floor(((Math.min(now, this.#deadline) - this.#started) / 1000) * perSecond);
       for (; begun < due; begun += 1) {
-        const connection = this.#idle.pop();
+        // In turn: one that never asks for anything is closed.
+        const connection = this.#idle.shift();
         if (connection === undefined) this.#waiting.push(now);
         else connection.send(this.#take(), now);
       }

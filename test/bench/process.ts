@@ -154,12 +154,50 @@ export function preciseCpuMicros(pid: number): number {
 
 /** User and system time of a process and all its descendants so far, microseconds. */
 export function cpuMicros(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The second field is the command's name in brackets, with any character in it.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   // utime, stime, and cutime, cstime of children that have ended (proc(5), fields 14 to 17).
-  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+  const ticks = statFields(pid)
+    .slice(11, 15)
+    .reduce((sum, field) => sum + Number(field), 0);
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ");
   const theirs = children.filter(Boolean).reduce((sum, child) => sum + cpuMicros(Number(child)), 0);
   return (ticks / ticksPerSecond) * 1e6 + theirs;
+}
+
+/** Of children of that very process that have ended, to the tick, microseconds: {@link preciseCpuMicros} has none of it. */
+export function endedCpuMicros(pid: number): number {
+  const [user, system] = statFields(pid).slice(13, 15).map(Number);
+  return (((user ?? 0) + (system ?? 0)) / ticksPerSecond) * 1e6;
+}
+
+/** Of the thread that runs the program itself: no compiler's, no collector's. Microseconds. */
+export function mainThreadMicros(pid: number): number {
+  const [nanoseconds] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+  return Number(nanoseconds) / 1000;
+}
+
+/** From the third field of proc(5) on: the second is the command's name in brackets, with any character in it. */
+function statFields(pid: number): readonly string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+/** The process of that name among our descendants that is nearest to us, and newest. @throws {Error} without one */
+export function descendantNamed(name: string, pid = process.pid): number {
+  const found = findDescendant(name, [pid]);
+  if (found === undefined) throw new Error(`no process ${name} of ours runs`);
+  return found;
+}
+
+function findDescendant(name: string, parents: readonly number[]): number | undefined {
+  if (parents.length === 0) return undefined;
+  const children = parents.flatMap((parent) =>
+    readdirSync(`/proc/${parent}/task`).flatMap((task) =>
+      readFileSync(`/proc/${parent}/task/${task}/children`, "utf8").split(" ").filter(Boolean),
+    ),
+  );
+  const named = children.filter(
+    (child) => readFileSync(`/proc/${child}/comm`, "utf8").trim() === name,
+  );
+  const newest = named.at(-1);
+  return newest === undefined ? findDescendant(name, children.map(Number)) : Number(newest);
 }

@@ -162,12 +162,13 @@ export interface SolanaContender {
   readonly server: Running;
 }
 
-/** All of them with the same key and the same node. */
-export async function startContenders(
+/** Ours. `store`: where its ledger is. */
+export async function startFacilitator(
   folder: string,
   rpcUrl: string,
   feePayer: Key,
-): Promise<SolanaContender[]> {
+  store: string,
+): Promise<SolanaContender> {
   const config = `
 facilitator:
   listen: 127.0.0.1:0
@@ -175,13 +176,23 @@ facilitator:
     networks:
       ${NETWORK}: { rpc: ["${rpcUrl}"], signers: [env:SIGNER] }
 admin: 127.0.0.1:0
-store: sqlite:${folder}/ledger-${new URL(rpcUrl).port}.db
+store: "${store}"
 `;
+  const env = { SIGNER: feePayer.secret };
+  return { name: "coinslot", server: await startCoinslot(folder, config, "facilitator", { env }) };
+}
+
+/** All of them with the same key and the same node. */
+export async function startContenders(
+  folder: string,
+  rpcUrl: string,
+  feePayer: Key,
+): Promise<SolanaContender[]> {
+  const store = `sqlite:${folder}/ledger-${new URL(rpcUrl).port}.db`;
   const program = (file: string): Promise<Running> =>
     startProgram(new URL(`./contenders/${file}`, import.meta.url), [rpcUrl, feePayer.secret]);
-  const env = { SIGNER: feePayer.secret };
   return [
-    { name: "coinslot", server: await startCoinslot(folder, config, "facilitator", { env }) },
+    await startFacilitator(folder, rpcUrl, feePayer, store),
     { name: "x402", server: await program("solana-x402.ts") },
     { name: "@x402/svm (v1)", server: await program("solana-svm.ts") },
   ];

@@ -90,12 +90,15 @@ export interface PostgresServerOptions {
   readonly bin?: string;
   /** PEM; the server then takes no connection without TLS. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** `name=value`, in place of what the tests run with: the server's own defaults, for what is measured. */
+  readonly settings?: readonly string[];
 }
 
 /** Starts an empty server; rejects with its own words when it does not come up. */
 export async function startPostgres({
   tls,
   bin,
+  settings = [],
 }: PostgresServerOptions = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), "coinslot-postgres-"));
   const installation = bin === undefined ? prepare(folder) : installedIn(bin, folder);
@@ -104,8 +107,8 @@ export async function startPostgres({
   for (let tries = START_TRIES; ; tries -= 1) {
     const port = await freePort();
     try {
-      const place = { installation, folder, port, isSecure: tls !== undefined };
-      return serverOf(place, await run(installation, folder, port));
+      const place = { installation, folder, port, settings, isSecure: tls !== undefined };
+      return serverOf(place, await run(place));
     } catch (error) {
       if (tries > 1) continue;
       rmSync(folder, { recursive: true, force: true });
@@ -118,10 +121,12 @@ interface Place {
   readonly installation: Installation;
   readonly folder: string;
   readonly port: number;
+  readonly settings: readonly string[];
   readonly isSecure: boolean;
 }
 
-function serverOf({ installation, folder, port, isSecure }: Place, started: End): PostgresServer {
+function serverOf(place: Place, started: End): PostgresServer {
+  const { folder, port, isSecure } = place;
   let end = started;
   let databases = 0;
   const keep = join(folder, "keep");
@@ -134,7 +139,7 @@ function serverOf({ installation, folder, port, isSecure }: Place, started: End)
     await end();
   };
   const start = async () => {
-    end = await run(installation, folder, port);
+    end = await run(place);
   };
   const stop = async () => {
     await end();
@@ -268,10 +273,11 @@ function requireTls(folder: string, { cert, key }: { cert: string; key: string }
 /** Ends the server; resolves when it is gone. */
 type End = () => Promise<void>;
 
-async function run({ bin, options }: Installation, folder: string, port: number): Promise<End> {
+async function run({ installation, folder, port, settings: chosen }: Place): Promise<End> {
+  const { bin, options } = installation;
   writeFileSync(join(folder, "keep"), "");
   const command = [join(bin, "postgres"), "-D", join(folder, "data"), "-p", String(port)];
-  const settings = SETTINGS.flatMap((setting) => ["-c", setting]);
+  const settings = [...SETTINGS, ...chosen].flatMap((setting) => ["-c", setting]);
   const child = spawn("sh", ["-c", WATCHED, folder, ...command, ...settings], {
     ...options,
     stdio: ["pipe", "ignore", "pipe"],

@@ -80,7 +80,7 @@ export interface PostgresLedgerOptions {
 }
 
 /** Connections for statements, beside the one that listens. */
-const CONNECTIONS = 10;
+export const CONNECTIONS = 10;
 
 const TERMS: Statement = {
   name: "route_terms",

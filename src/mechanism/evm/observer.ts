@@ -53,7 +53,7 @@ export function createEvmObserver(
   return new EvmObserver(options, openEndpoints(options));
 }
 
-const ACCOUNT_RULES: AccountRules = {
+export const ACCOUNT_RULES: AccountRules = {
   isOrdered: true,
   // As many as geth keeps of one account for certain.
   maxOpen: 16,

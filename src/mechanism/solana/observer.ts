@@ -56,7 +56,7 @@ export function createSolanaObserver(
   return new SolanaObserver(options);
 }
 
-const ACCOUNT_RULES: AccountRules = {
+export const ACCOUNT_RULES: AccountRules = {
   isOrdered: false,
   // Nothing stands behind anything: the number bounds what this process watches at a time.
   maxOpen: 1_024,

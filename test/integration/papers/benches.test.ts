@@ -38,6 +38,7 @@ test.each([
   ["settle.ts", [], /gas for one payment: \d/],
   ["paid.ts", [], /x402-express .*\n.* as a multiple, 16 at once: \d/],
   ["paid.ts", ["--before", ROOT], /the version before's, 16 at once: \d/],
+  ["sizing.ts", [], /what the reckoning is off by, node: \d/],
   ["solana-verify.ts", [], /CPU as a multiple of @x402\/svm.*'s, tape: \d/],
   ["solana-settle.ts", [], /payments said to be settled less those paid: 0/],
   ["griefing-evm.ts", ["1 wallet with $0.01, 40 payments, front-running"], /front-running +\d/],

@@ -309,6 +309,12 @@ export const RUNS: readonly Run[] = [
   bench("settle"),
   bench("solana-verify"),
   bench("solana-settle"),
+  {
+    like: /^npm run bench:sizing(?: -- --write)?$/,
+    how: "test",
+    test: BENCHES,
+    words: "sizing.ts",
+  },
   bench("routing"),
   bench("discovery"),
   bench("telemetry"),
