@@ -16,7 +16,7 @@ const ANSWER_MS = 40_000;
 const MAX_PAYMENTS = 4;
 /** How soon an impatient customer leaves, milliseconds, at most. */
 const IMPATIENCE_MS = 1_500;
-/** Answers of 500 and above after which a customer gives up what is sold out. */
+/** Answers without goods or a price after which a customer gives up what is sold out. */
 const HOPELESS = 8;
 /** Pause before the next try, milliseconds, at most. */
 export const RETRY_MS = 1_000;
@@ -82,7 +82,9 @@ export async function buy(
 /** After the first refusal too: who is paid back would buy it again. */
 function hasGivenUp({ isSoldOut, answers, refusal, payments }: Purchase): boolean {
   if (!isSoldOut) return false;
-  const failed = Object.entries(answers).filter(([status]) => Number(status) >= 500);
+  const failed = Object.entries(answers).filter(
+    ([status]) => Number(status) >= 400 && status !== "402",
+  );
   const failures = failed.reduce((sum, [, times]) => sum + times, 0);
   return failures >= HOPELESS || (payments.length > 0 && refusal !== undefined);
 }
