@@ -1,11 +1,24 @@
 /** The store that is shipped with one promise broken about what is stored, and when. */
-import type { Mutant } from "./mutant.ts";
+import { caughtBy, type Mutant } from "./mutant.ts";
 
 const BATCH = "src/ledger/sqlite/sqlite-batch.ts";
 const CORE = "src/ledger/sqlite/sqlite-core.ts";
 const HAND = "src/ledger/sqlite/payments-in-hand.ts";
 
 export const STORE_MUTANTS: readonly Mutant[] = [
+  caughtBy(
+    "test/integration/ledger/postgres-schema.test.ts",
+    "makes an index and what locks readers out in one transaction",
+    {
+      file: "src/ledger/postgres/postgres-schema.ts",
+      find: `  await session.run(MIGRATIONS[version] ?? "", MIGRATION_TIMEOUT_MS);
+  await session.query(RECORD, [version + 1]);`,
+      put: `  for (const [index, each] of MIGRATIONS.entries()) {
+    if (index >= version) await session.run(each, MIGRATION_TIMEOUT_MS);
+    if (index >= version) await session.query(RECORD, [index + 1]);
+  }`,
+    },
+  ),
   {
     name: "answers before it has stored what no crash may undo",
     changes: [
