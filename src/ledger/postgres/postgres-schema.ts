@@ -426,20 +426,16 @@ const RECORD: Statement = {
  * that belongs to it.
  */
 export async function migrate(database: PostgresDatabase, time: Time): Promise<void> {
-  for (let waited = 0; waited <= MIGRATION_WAIT_MS;) {
+  for (let waited = 0; waited <= MIGRATION_WAIT_MS; waited += MIGRATION_POLL_MS) {
     if (isNewest(await versionOf(database))) return;
-    if (await database.transaction(migrateOnce)) continue;
+    if (await database.transaction(migrateAlone)) return;
     await time.sleep(MIGRATION_POLL_MS);
-    waited += MIGRATION_POLL_MS;
   }
   throw new LedgerUnavailable("another replica has been changing the ledger's tables for too long");
 }
 
-/**
- * One migration in a transaction of its own: with the lock of one, to wait for the stronger one of the next is to lock out
- * whoever has read and is about to write. False when another replica is at it.
- */
-async function migrateOnce(session: Session): Promise<boolean> {
+/** False when another replica is at it. */
+async function migrateAlone(session: Session): Promise<boolean> {
   const [lock] = await session.query(TRY_LOCK, [MIGRATION_LOCK]);
   if (lock?.locked !== true) return false;
   const version = await versionOf(session);
@@ -455,9 +451,15 @@ async function migrateOnce(session: Session): Promise<boolean> {
          applied_at timestamptz NOT NULL DEFAULT now()
        )`,
     );
+  } else {
+    // The strongest first: behind a weaker one, of an index, it would wait for those who have locked a row and wait for us.
+    await session.run("LOCK TABLE coinslot.payments IN ACCESS EXCLUSIVE MODE");
   }
-  await session.run(MIGRATIONS[version] ?? "", MIGRATION_TIMEOUT_MS);
-  await session.query(RECORD, [version + 1]);
+  for (const [index, sql] of MIGRATIONS.entries()) {
+    if (index < version) continue;
+    await session.run(sql, MIGRATION_TIMEOUT_MS);
+    await session.query(RECORD, [index + 1]);
+  }
   return true;
 }
 
