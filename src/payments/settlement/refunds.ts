@@ -323,7 +323,7 @@ export class Refunds {
 
   /**
    * The chain says that it can never be moved: what was refused fails, unless another key signs by now. What was only kept
-   * back, here or by a replica with another key or list, was refused by nobody.
+   * back, here or by a replica with another key, list or tokens, was refused by nobody.
    */
   async #passed(work: Work, { request }: RefundTransfer): Promise<void> {
     const { refund, refunder } = work;
