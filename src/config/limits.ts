@@ -216,7 +216,8 @@ export const limits = map({
   ),
   sales: optional(
     hourlyAmount,
-    "The same of all payers together; then what costs more than is left is not for sale (503) until the hour is over.",
+    "The same of all payers together; then what costs more than is left is not for sale (503) until the hour is over. " +
+      "What was paid back since counts all the same, so keep refunds.maxPerDay below it where refunds go by themselves.",
   ),
   gas: optional(
     hourlyAmount,

@@ -5,6 +5,8 @@
  * chain does, where the transaction beside the digest is looked up.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
+import { messageOf } from "../x402/result.ts";
+import { LedgerUnavailable } from "./ledger-fault.ts";
 import { fateOf, goesFromMs, type Candidate, type Fate } from "./sweep.ts";
 import type { PaymentState } from "./transition.ts";
 
@@ -136,14 +138,20 @@ const NOTHING: ForgottenInStep = {
   next: null,
 };
 
-/** All steps, one after the other: what they have told together. */
+/** All steps, one after the other: what they have told together. What they throw says what is gone by then. */
 export async function forgetAll(
   forget: (step: ForgetStep) => Promise<ForgottenInStep>,
   asked: Pick<ForgetStep, "payer" | "isTried">,
 ): Promise<Forgotten> {
   let { next: from, ...sum }: ForgottenInStep = { ...NOTHING, next: startOf("payments") };
   while (from !== null) {
-    const { next, ...gone }: ForgottenInStep = await forget({ ...asked, from });
+    const { next, ...gone }: ForgottenInStep = await forget({ ...asked, from }).catch(
+      (cause: unknown) => {
+        if (asked.isTried || sum.payments === 0) throw cause;
+        const gone = `${sum.payments} payments are erased, and then no more: ask again for the rest`;
+        throw new LedgerUnavailable(`${gone} (${messageOf(cause)})`, { cause });
+      },
+    );
     sum = {
       payments: sum.payments + gone.payments,
       buried: sum.buried + gone.buried,

@@ -177,7 +177,8 @@ export class Webhooks {
         this.#mayBeLeft = false;
         const counts = isCounted ? await outbox.counts() : [];
         webhooks.waiting(counts, this.#names, time.now());
-        this.#tellOfLeft(counts);
+        // Who is stopped serves nobody, and has taken nobody away.
+        if (!signal.aborted) this.#tellOfLeft(counts);
         if (time.now() >= tidyMs) {
           tidyMs = time.now() + TIDY_MS;
           await this.#tidy();

@@ -56,6 +56,11 @@ export const WEBHOOK_MUTANTS: readonly Mutant[] = [
     find: "recipients.filter(({ events }) => event && events.includes(event.type))",
     put: "recipients.filter(({ events }) => event && events.length > 0)",
   }),
+  caughtBy(SENDING_TEST, "says of whom it serves no more since it stops that he was taken away", {
+    file: "src/webhooks/webhooks.ts",
+    find: "if (!signal.aborted) this.#tellOfLeft(counts);",
+    put: "this.#tellOfLeft(counts);",
+  }),
   caughtBy(SENDING_TEST, "signs with the first secret alone", {
     file: RECEIVER,
     find: "this.#webhooks = settings.secrets.map(",

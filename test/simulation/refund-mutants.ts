@@ -156,6 +156,20 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     find: "if (refund.refusal === null || !isOf(refunder, request)) await this.#send(work);",
     put: "if (refund.detail === null || !isOf(refunder, request)) await this.#send(work);",
   }),
+  caughtBy(
+    "test/unit/config/golden.test.ts",
+    "warns of nobody whose hour whoever is paid back can use up",
+    {
+      file: "src/config/facilitator/facilitator-review.ts",
+      find: "if (all < BigInt(salesPerHour) * ATTO_IN_MICRO) return;",
+      put: "if (all < BigInt(salesPerHour) * ATTO_IN_MICRO * 1_000n) return;",
+    },
+  ),
+  caughtBy(WORKER, "takes for refused what a replica without its token does not settle", {
+    file: REFUNDS,
+    find: "return refunder.has(refund.asset) ? undefined : unknownToken(refund);",
+    put: "return undefined;",
+  }),
   caughtBy(WORKER, "tries again for ever what it has no token for", {
     file: REFUNDS,
     find: "if (!work.refunder.has(asset)) return this.#failed(refund, unknownToken(refund));",

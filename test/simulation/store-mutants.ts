@@ -1,11 +1,20 @@
 /** The store that is shipped with one promise broken about what is stored, and when. */
-import type { Mutant } from "./mutant.ts";
+import { caughtBy, type Mutant } from "./mutant.ts";
 
 const BATCH = "src/ledger/sqlite/sqlite-batch.ts";
 const CORE = "src/ledger/sqlite/sqlite-core.ts";
 const HAND = "src/ledger/sqlite/payments-in-hand.ts";
 
 export const STORE_MUTANTS: readonly Mutant[] = [
+  caughtBy(
+    "test/integration/ledger/postgres-schema.test.ts",
+    "changes tables while others are between the lock of a row and its write",
+    {
+      file: "src/ledger/postgres/postgres-schema.ts",
+      find: `"LOCK TABLE coinslot.payments IN ACCESS EXCLUSIVE MODE"`,
+      put: `"SELECT 1"`,
+    },
+  ),
   {
     name: "answers before it has stored what no crash may undo",
     changes: [

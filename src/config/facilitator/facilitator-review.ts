@@ -4,21 +4,30 @@ import { isLoopback } from "../listener/listeners.ts";
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import type { Path } from "../reading/tree.ts";
+import type { Limits } from "../limits.ts";
 import type { RouteSettings } from "../routes/routes.ts";
 import type { FacilitatorSettings } from "./facilitator.ts";
+import type { RefundSettings } from "./refunds.ts";
 
 /** A facilitator that settles on test networks only. */
 const TESTNET_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["x402.org", "www.x402.org"]);
 /** One that answers nobody without a token for each request. */
 const SIGNED_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["api.cdp.coinbase.com"]);
 
+/** Of one millionth of a dollar, in which an hour's sales are, 10^-18 of a whole token. */
+const ATTO_IN_MICRO = 10n ** 12n;
+
 interface Settling {
   readonly facilitator: FacilitatorSettings;
   readonly routes: readonly RouteSettings[];
+  readonly limits: Pick<Limits, "salesPerHour">;
+  readonly refunds: RefundSettings | null;
 }
 
-export function reviewFacilitator({ facilitator, routes }: Settling, context: Context): void {
+export function reviewFacilitator(config: Settling, context: Context): void {
+  const { facilitator, routes } = config;
   reviewRemotes(facilitator, soldOn(routes), context);
+  reviewRefunds(config, context);
   reviewLines(facilitator, context);
   reviewListener(facilitator, context);
   reviewWallets(facilitator, context);
@@ -28,6 +37,31 @@ function soldOn(routes: readonly RouteSettings[]): readonly NetworkName[] {
   return routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers.map(({ network }) => network) : [],
   );
+}
+
+/** What comes back to whoever makes a backend fail is what he uses up of everybody's hour for nothing. */
+function reviewRefunds(
+  { facilitator, routes, limits: { salesPerHour }, refunds }: Settling,
+  { problems }: Context,
+): void {
+  if (refunds?.automatic !== true || salesPerHour === null) return;
+  const own = new Set(facilitator.embedded.map((each) => each.network));
+  const paidBack = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
+  const tokens = new Set(
+    paidBack
+      .filter(
+        ({ network }) => own.has(network) && refunds.signers[networkOf(network).kind] !== null,
+      )
+      .map(({ network, asset }) => `${network} ${asset.address}`),
+  );
+  const all = refunds.maxPerDay * BigInt(tokens.size);
+  if (all < BigInt(salesPerHour) * ATTO_IN_MICRO) return;
+  const message =
+    "what is paid back by itself counts in limits.sales as well: whoever makes a backend fail can use up an hour of " +
+    "everybody's sales, and has his money back";
+  const many = tokens.size === 1 ? "" : `, over the ${tokens.size} tokens that are paid back`;
+  const hint = `keep it below limits.sales${many}`;
+  problems.add("warning", ["refunds", "maxPerDay"], fault("free-hour", message, hint));
 }
 
 function reviewRemotes(

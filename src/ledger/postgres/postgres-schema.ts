@@ -451,6 +451,9 @@ async function migrateAlone(session: Session): Promise<boolean> {
          applied_at timestamptz NOT NULL DEFAULT now()
        )`,
     );
+  } else {
+    // The strongest first: behind a weaker one, of an index, it would wait for those who have locked a row and wait for us.
+    await session.run("LOCK TABLE coinslot.payments IN ACCESS EXCLUSIVE MODE");
   }
   for (const [index, sql] of MIGRATIONS.entries()) {
     if (index < version) continue;

@@ -269,7 +269,9 @@ export class Refunds {
   /** Why a transfer that was signed is not settled; undefined: it is. */
   #keptBack({ refund, refunder }: Work, { request }: RefundTransfer): string | undefined {
     if (this.#at.isBarred(refund.network, refund.to)) return BARRED;
-    return isOf(refunder, request) ? undefined : REPLACED;
+    if (!isOf(refunder, request)) return REPLACED;
+    // A replica that knows it may have signed it: what this one does not settle was refused by nobody.
+    return refunder.has(refund.asset) ? undefined : unknownToken(refund);
   }
 
   /** Under its stored key: whoever else is at it has the same transfer, which is settled once. */
@@ -321,7 +323,7 @@ export class Refunds {
 
   /**
    * The chain says that it can never be moved: what was refused fails, unless another key signs by now. What was only kept
-   * back, here or by a replica with another key or list, was refused by nobody.
+   * back, here or by a replica with another key, list or tokens, was refused by nobody.
    */
   async #passed(work: Work, { request }: RefundTransfer): Promise<void> {
     const { refund, refunder } = work;

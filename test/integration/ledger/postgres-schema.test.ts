@@ -1,5 +1,6 @@
 /** How a PostgreSQL database becomes a ledger, which ones are refused, and what is never told. */
 import { Writable } from "node:stream";
+import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LedgerUnavailable, type ClaimTerms } from "../../../src/ledger/ledger.ts";
 import { MIGRATIONS } from "../../../src/ledger/postgres/postgres-schema.ts";
@@ -102,6 +103,37 @@ describe("the tables", () => {
     expect(await word(two.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
       "withheld",
     );
+  });
+
+  it("change while an older program is between the lock of a row and its write, and stop neither", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    await sql(url, "CREATE SCHEMA coinslot");
+    await sql(
+      url,
+      `CREATE TABLE coinslot.migrations (
+         version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+    );
+    // An index takes the weaker lock of the table, a trigger behind it the stronger one.
+    const known = MIGRATIONS.findIndex((each) => each.includes("CREATE INDEX transfers_back"));
+    for (const each of MIGRATIONS.slice(0, known)) await sql(url, each);
+    await sql(url, `INSERT INTO coinslot.migrations SELECT generate_series(1, ${known})`);
+    const older = new Client({ connectionString: url });
+    await older.connect();
+    try {
+      await older.query("BEGIN");
+      await older.query("SELECT FROM coinslot.payments FOR UPDATE");
+      const opened = replicas.open("newer");
+      opened.catch(() => undefined);
+      const waits = `SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
+        AND relation = 'coinslot.payments'::regclass`;
+      await until(async () => (await sql(url, waits)).length > 0);
+      await older.query("UPDATE coinslot.payments SET version = version + 1");
+      await older.query("COMMIT");
+      await bring(await opened, payment, "settled");
+    } finally {
+      await older.end();
+    }
   });
 
   it("are good beside an older program, and what it leaves behind is its payer's", async () => {

@@ -291,6 +291,22 @@ test("of a receiver that is taken away nothing is told but once in the log, and 
   expect(again.received).toHaveLength(1);
 });
 
+test("of receivers that are only stopped the log says nothing, though they were being counted", async () => {
+  const shop = await receiver(() => 500);
+  await serve(settingsOf("shop", shop));
+  happen("payment one", 1);
+  const counts = await outbox.counts();
+  expect(counts).toMatchObject([{ recipient: "shop", waiting: 1 }]);
+  const asked = Promise.withResolvers<void>();
+  const told = Promise.withResolvers<typeof counts>();
+  outbox.counts = () => (asked.resolve(), told.promise);
+  await asked.promise;
+  const stopped = webhooks.stop();
+  told.resolve(counts);
+  await stopped;
+  expect(lines).toEqual([]);
+});
+
 test("what is too much goes in one go, and not a step in each minute", async () => {
   let steps = 0;
   outbox.tidy = async () => ({ dropped: 1, isMore: (steps += 1) < 5 });

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { forgetAll } from "../../../../src/ledger/forgetting.ts";
 import { LedgerUnavailable, type Ledger } from "../../../../src/ledger/ledger.ts";
 import { SqliteDatabase } from "../../../../src/ledger/sqlite/sqlite-database.ts";
 import {
@@ -97,6 +98,24 @@ describe("a question beside the process that has the ledger", () => {
     await expect(forgetBeside({ path, time }, ask)).rejects.toThrow(/another version/);
     database.close();
     expect(await ledger.books.show(key)).toBeDefined();
+  });
+
+  test("to forget somebody, that ends in the middle, says what is gone by then", async () => {
+    const { path, ledger } = await open("middle");
+    const ask = { payer: PAYER, isTried: false };
+    const beside = { path, time: hurried(async () => true) };
+    let steps = 0;
+    const forgetting = forgetAll(async (step) => {
+      steps += 1;
+      if (steps > 1) return forgetBeside(beside, step);
+      return { ...(await ledger.forget(step)), payments: 25, next: step.from ?? null };
+    }, ask);
+    await expect(forgetting).rejects.toThrow(
+      /^25 payments are erased, and then no more: ask again/,
+    );
+    await expect(forgetting).rejects.toThrow(LedgerUnavailable);
+    const first = forgetAll((step) => forgetBeside(beside, step), ask);
+    await expect(first).rejects.toThrow(/nothing was changed$/);
   });
 
   test("is taken back where it gets no answer in time", async () => {

@@ -393,16 +393,23 @@ describe("a refund", () => {
 
     const newer = () => open(undefined, { mechanisms: mechanismsOf({ address }) });
 
-    test("is signed again, whoever is first, where a replica with another key only kept it back", async () => {
-      const refunds = open();
-      await rounds(refunds, 1);
-      await rounds(newer(), 1);
-      expect(await found()).toMatchObject({ detail: expect.stringMatching(/replaced/) });
-      chain = EXPIRED;
-      await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
-      expect(await shown()).toMatchObject({ state: "SENDING" });
-      expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
-    });
+    test.each([
+      ["another key", { address }, /replaced/],
+      ["other tokens", { has: () => false }, /^its token/],
+    ])(
+      "is signed again, whoever is first, where a replica with %s only kept it back",
+      async (_, other, said) => {
+        const refunds = open();
+        await rounds(refunds, 1);
+        settle = () => Promise.resolve(refused);
+        await rounds(open(undefined, { mechanisms: mechanismsOf(other) }), 1);
+        expect(await found()).toMatchObject({ detail: expect.stringMatching(said), refusal: null });
+        chain = EXPIRED;
+        await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
+        expect(await shown()).toMatchObject({ state: "SENDING" });
+        expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
+      },
+    );
 
     test("fails for what it was refused for, whatever was told since", async () => {
       settle = () => Promise.resolve(refused);
@@ -420,14 +427,11 @@ describe("a refund", () => {
     test("says so, and has another signed when that is over, whatever was said of it", async () => {
       settle = () => Promise.resolve(refused);
       await rounds(open(), 1);
-      const refunds = open(undefined, { mechanisms: mechanismsOf({ address }) });
+      const refunds = newer();
       await rounds(refunds, 2);
       expect(asked).toHaveLength(1);
-      expect(await found()).toMatchObject({
-        state: "SENDING",
-        attempt: 1,
-        detail: expect.stringMatching(/replaced/),
-      });
+      const detail = expect.stringMatching(/replaced/);
+      expect(await found()).toMatchObject({ state: "SENDING", attempt: 1, detail });
       chain = EXPIRED;
       await rounds(refunds, Math.ceil(OVER_MS / 31_000) + 2);
       expect(signed.map(({ attempt }) => attempt)).toEqual([1, 2]);
