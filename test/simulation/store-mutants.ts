@@ -15,6 +15,11 @@ export const STORE_MUTANTS: readonly Mutant[] = [
       put: `"SELECT 1"`,
     },
   ),
+  caughtBy(
+    "test/unit/ledger/sqlite/sqlite.test.ts",
+    "tells a buyer to pay anew before it has stored that he is paid back",
+    { file: CORE, find: "isStoredNow || isPaidBack ||", put: "isStoredNow ||" },
+  ),
   {
     name: "answers before it has stored what no crash may undo",
     changes: [

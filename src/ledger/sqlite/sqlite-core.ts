@@ -154,8 +154,10 @@ export class SqliteCore {
     // Else another payment that has it next could be stored first.
     const isFreed = identifier !== null && step.next?.identifier !== identifier;
     const isStoredNow = (step.next === null || isFreed) && !this.#hand.isOnlyHere(key);
+    // Whoever asks next is told to pay anew.
+    const isPaidBack = step.next?.state === "FAILED";
     const isLarge = (step.answer?.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
-    if (isStoredNow || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
+    if (isStoredNow || isPaidBack || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
       return this.write(() => this.take(key, by, judge).outcome);
     }
     this.#hand.apply(change);

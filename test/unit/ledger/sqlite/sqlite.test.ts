@@ -4,7 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LedgerConflict, LedgerUnavailable, type Ledger } from "../../../../src/ledger/ledger.ts";
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  MAX_DELIVERY_ATTEMPTS,
+  type Ledger,
+} from "../../../../src/ledger/ledger.ts";
 import { openSqliteBooks } from "../../../../src/ledger/sqlite/sqlite-books.ts";
 import {
   openSqliteLedger,
@@ -12,7 +17,16 @@ import {
 } from "../../../../src/ledger/sqlite/sqlite.ts";
 import { systemTime } from "../../../../src/time/time.ts";
 import { examplePayment, PAYER } from "../example-payment.ts";
-import { ACCOUNT, bring, SETTLEMENT, sign, signWith, termsOf, word } from "../ledger-driver.ts";
+import {
+  ACCOUNT,
+  bring,
+  SETTLEMENT,
+  sign,
+  signWith,
+  termsOf,
+  UNANSWERED,
+  word,
+} from "../ledger-driver.ts";
 import { columnsOfThePaper } from "../stored-of-whom.ts";
 
 describe("the SQLite file", () => {
@@ -114,6 +128,26 @@ describe("the SQLite file", () => {
     const next = await open("second");
     expect(await word(next.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
     await next.close();
+  });
+
+  it("tells nobody that he is paid back before that is stored", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "settled");
+    const broken = { ...UNANSWERED, isBackends: true, isRefundedLast: true };
+    for (let times = 1; times < MAX_DELIVERY_ATTEMPTS; times += 1) {
+      await ledger.step(key, { kind: "delivering" });
+      await ledger.step(key, { kind: "undelivered", broken });
+    }
+    await ledger.step(key, { kind: "delivering" });
+    const ended = ledger.step(key, { kind: "undelivered", broken });
+    const asked = await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }));
+    expect(asked).not.toBe("failed");
+    await ended;
+    const database = new DatabaseSync(path, { readOnly: true });
+    expect(database.prepare("SELECT state FROM payments").get()).toEqual({ state: "FAILED" });
+    database.close();
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("failed");
+    await ledger.close();
   });
 
   it("refuses, by its own constraints, money in a state that cannot be", async () => {
