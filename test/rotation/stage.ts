@@ -16,7 +16,7 @@ import { formatProblems, parseConfig, type ParseResult } from "../../src/config/
 import { encodeHeaderJson } from "../../src/x402/header.ts";
 import { isRecord } from "../../src/x402/json.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
-import { present, PURSE, richBuyer } from "../support/buyer.ts";
+import { present } from "../support/buyer.ts";
 import type { Chain } from "../support/chain.ts";
 import { startFacilitator } from "../support/facilitator.ts";
 import { freshAccount, signPayment, type FreshAccount } from "../support/payer.ts";
@@ -28,6 +28,8 @@ import { SECRET } from "../unit/webhooks/webhook-receiver.ts";
 
 /** Longest that a buyer thinks about a price, milliseconds. */
 const THINKING_MS = 200;
+/** Atomic units that a buyer owns: he is never out of money. */
+const PURSE = 10n ** 12n;
 const RICH_WEI = 10n ** 20n;
 
 /** A configuration file as values. */
@@ -169,9 +171,8 @@ export class RotationStage {
     const over = new AbortController();
     const faults: string[] = [];
     const before = this.#served.count;
-    const accounts = await Promise.all(
-      Array.from({ length: buyers }, () => richBuyer(this.#chain)),
-    );
+    const accounts = Array.from({ length: buyers }, freshAccount);
+    for (const { address } of accounts) await this.#chain.fund(address, PURSE);
     const spent = new Map<FreshAccount, bigint>();
     const received = new Map<string, bigint>();
     let paid = 0;
