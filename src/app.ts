@@ -106,6 +106,7 @@ export async function start(
   closing.defer(() => ledger.close());
 
   let draining = false;
+  const isEnding = (): boolean => draining;
   /** Undefined until every listener is open. */
   let serving: Serving | undefined;
   const readiness = async (): Promise<Readiness> => {
@@ -123,9 +124,13 @@ export async function start(
     load,
     running: { ...read, config },
     prepare: async (next) => {
-      if (draining) return refusal(cannotChange(next, "shutting down"));
+      if (isEnding()) return refusal(cannotChange(next, "shutting down"));
       if (serving === undefined) return refusal(cannotChange(next, "starting"));
-      return prepare({ ...serving, telemetry, tables }, next);
+      const prepared = await prepare({ ...serving, telemetry, tables }, next);
+      if (!isEnding()) return prepared;
+      // What closes them may have been there already.
+      await prepared.drop();
+      return refusal(cannotChange(next, "shutting down"));
     },
     logger,
     onEnd: (isInUse, hashes) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hashes),

@@ -105,6 +105,21 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#lasting = { paywall, drafts, telemetry };",
     put: "this.#lasting = { ...options, drafts };",
   }),
+  caughtBy(FRONT_TEST, "opens backends for what is closed", {
+    file: "src/app/public-side.ts",
+    find: "if (this.#isClosed) return Promise.resolve();",
+    put: "",
+  }),
+  caughtBy(FRONT_TEST, "closes without what is being put in force", {
+    file: "src/app/public-side.ts",
+    find: "await this.#configuring.catch(() => undefined);",
+    put: "",
+  }),
+  caughtBy("test/unit/webhooks/webhooks.test.ts", "tells receivers once it is stopped", {
+    file: "src/webhooks/webhooks.ts",
+    find: "this.#stopping.signal.aborted ? [] : settings.map(",
+    put: "settings.map(",
+  }),
   caughtBy("test/unit/config/payers.test.ts", "takes an emptied list of payers for one of nobody", {
     file: "src/config/payers.ts",
     find: `if (text.trim() === "") {`,
