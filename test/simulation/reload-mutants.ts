@@ -105,6 +105,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#lasting = { paywall, drafts, telemetry };",
     put: "this.#lasting = { ...options, drafts };",
   }),
+  caughtBy("test/unit/app/read-accounts.test.ts", "believes what another version reads", {
+    file: "src/app/own-thread.ts",
+    find: "if (said.version !== version) {",
+    put: `if (said.version === "") {`,
+  }),
   caughtBy(FRONT_TEST, "opens backends for what is closed", {
     file: "src/app/public-side.ts",
     find: "if (this.#isClosed) return Promise.resolve();",
