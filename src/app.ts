@@ -123,10 +123,10 @@ export async function start(
   const reloading = new Reloading({
     load,
     running: { ...read, config },
-    prepare: async (next) => {
+    prepare: async (next, isTrial) => {
       if (isEnding()) return refusal(cannotChange(next, "shutting down"));
       if (serving === undefined) return refusal(cannotChange(next, "starting"));
-      const prepared = await prepare({ ...serving, telemetry, tables }, next);
+      const prepared = await prepare({ ...serving, telemetry, tables }, next, isTrial);
       if (!isEnding()) return prepared;
       // What closes them may have been there already.
       await prepared.drop();
@@ -201,10 +201,11 @@ interface Changed extends Serving, Pick<Parts, "tables"> {
 async function prepare(
   { money, front, pool, telemetry, tables }: Changed,
   next: Config,
+  isTrial: boolean,
 ): Promise<Prepared> {
   const problems = restartProblems(money.sales.config, next);
   if (problems.length > 0) return refusal(...problems);
-  const prepared = await money.prepare(next);
+  const prepared = await money.prepare(next, isTrial);
   return {
     ...prepared,
     async commit() {

@@ -53,6 +53,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "if (against.length > 0) return refuse(against, told);",
     put: "",
   }),
+  caughtBy(RELOADING_TEST, "notes in the ledger what is only tried", {
+    file: RELOADING,
+    find: "isDry === true || given.length > 0)",
+    put: "false)",
+  }),
   caughtBy(RELOADING_TEST, "forgets what else is in force where a reload succeeds in part", {
     file: RELOADING,
     find: "this.#inForce = [next, ...before.filter((each) => each.hash !== hash)];",
