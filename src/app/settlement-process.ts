@@ -128,7 +128,6 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const certificates = await openCertificates(parts, ledger, sales);
-  const { list } = sales;
   const canStore = (): Promise<boolean> =>
     ledger.ping().then(
       () => true,
@@ -140,7 +139,7 @@ export async function openSettlementProcess(
   });
   const callers = new Callers(tokensOf(config));
   const clientOf = (request: IncomingMessage): string => readClient(request, trusted).address;
-  const served = { ledger, list, hub, least, guard, callers, clientOf };
+  const served = { ledger, list: sales.list, hub, least, guard, callers, clientOf };
   const address = await openFacilitator(parts, facilitation, served);
   const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
