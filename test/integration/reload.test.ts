@@ -178,8 +178,7 @@ describe("a reload", () => {
     await site.write(`${text}watch: false\n`);
     using ledger = new DatabaseSync(site.store.slice("sqlite:".length), { readOnly: true });
     const terms = () => ledger.prepare("SELECT * FROM route_terms").all();
-    const before = terms();
-    const dry = await reload(served, "?dry-run");
+    const [before, dry] = [terms(), await reload(served, "?dry-run")];
     expect(dry).toMatchObject({
       status: 200,
       body: { reloaded: false, wouldReload: true, changes },
