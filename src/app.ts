@@ -219,7 +219,12 @@ async function prepare(
       if (pool === undefined) return;
       pool.configureRoutes(toldRoutes(next));
       logger.info("replacing the workers");
-      await pool.replace();
+      // Until then they have asked for what was sold before.
+      const noteAsked = (): void => {
+        const asked = money.sales.askedUntilNow();
+        if (asked !== undefined) pool.tell("asked", asked);
+      };
+      await pool.replace(noteAsked).finally(noteAsked);
       logger.info("all workers were replaced");
     },
   };

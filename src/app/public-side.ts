@@ -8,7 +8,7 @@ import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
 import { keyPairFault } from "../config/facilitator/key-pair.ts";
 
 import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
-import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
+import { askedUntil, type EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { ToldCertificates } from "../certificates/told.ts";
@@ -221,6 +221,11 @@ export class PublicSide {
     const { logger } = this.#options.telemetry;
     const ground = { gateway: this.#gateway, retiring: this.#retiring.signal, headerBytes, logger };
     return new Sidecar({ ...listen, ...settings, ...ground });
+  }
+
+  /** Other processes on these addresses have gone on to ask for what was replaced. See {@link askedUntil}. */
+  tellAsked(replacedMs: number, untilMs: number): void {
+    askedUntil(this.#earlier, replacedMs, untilMs);
   }
 
   /** Of all processes on these addresses together. */

@@ -115,6 +115,20 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "if (said.version !== version) {",
     put: `if (said.version === "") {`,
   }),
+  caughtBy(SALES_TEST, "takes what workers still ask for as long as if none had", {
+    file: SALES,
+    find: "this.#earlier = [{ ...last, replacedMs: nowMs, untilMs }, ...others];",
+    put: "",
+  }),
+  caughtBy(
+    "test/unit/gateway/offers/earlier-quotes.test.ts",
+    "takes what was replaced long before",
+    {
+      file: "src/gateway/offers/earlier-quotes.ts",
+      find: "if (each.replacedMs !== replacedMs) continue;",
+      put: "",
+    },
+  ),
   caughtBy(FRONT_TEST, "opens backends for what is closed", {
     file: "src/app/public-side.ts",
     find: "if (this.#isClosed) return Promise.resolve();",
