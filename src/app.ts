@@ -106,6 +106,7 @@ export async function start(
   closing.defer(() => ledger.close());
 
   let draining = false;
+  const isEnding = (): boolean => draining;
   /** Undefined until every listener is open. */
   let serving: Serving | undefined;
   const readiness = async (): Promise<Readiness> => {
@@ -122,10 +123,14 @@ export async function start(
   const reloading = new Reloading({
     load,
     running: { ...read, config },
-    prepare: async (next) => {
-      if (draining) return refusal(cannotChange(next, "shutting down"));
+    prepare: async (next, isTrial) => {
+      if (isEnding()) return refusal(cannotChange(next, "shutting down"));
       if (serving === undefined) return refusal(cannotChange(next, "starting"));
-      return prepare({ ...serving, telemetry, tables }, next);
+      const prepared = await prepare({ ...serving, telemetry, tables }, next, isTrial);
+      if (!isEnding()) return prepared;
+      // What closes them may have been there already.
+      await prepared.drop();
+      return refusal(cannotChange(next, "shutting down"));
     },
     logger,
     onEnd: (isInUse, hashes) => telemetry.metrics.configuration.loaded(isInUse, time.now(), hashes),
@@ -196,10 +201,11 @@ interface Changed extends Serving, Pick<Parts, "tables"> {
 async function prepare(
   { money, front, pool, telemetry, tables }: Changed,
   next: Config,
+  isTrial: boolean,
 ): Promise<Prepared> {
   const problems = restartProblems(money.sales.config, next);
   if (problems.length > 0) return refusal(...problems);
-  const prepared = await money.prepare(next);
+  const prepared = await money.prepare(next, isTrial);
   return {
     ...prepared,
     async commit() {
@@ -213,7 +219,12 @@ async function prepare(
       if (pool === undefined) return;
       pool.configureRoutes(toldRoutes(next));
       logger.info("replacing the workers");
-      await pool.replace();
+      // Until then they have asked for what was sold before.
+      const noteAsked = (): void => {
+        const asked = money.sales.askedUntilNow();
+        if (asked !== undefined) pool.tell("asked", asked);
+      };
+      await pool.replace(noteAsked).finally(noteAsked);
       logger.info("all workers were replaced");
     },
   };

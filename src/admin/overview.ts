@@ -16,6 +16,8 @@ import { flowOf, gaugesOf, startOf, valueOf, waitsOf } from "./overview-metrics.
 /** Pause between two readings of the books, milliseconds, and how many times as long as the last one took it is at least. */
 const BOOKS_MS = 60_000;
 const PAUSES = 20;
+/** The longest pause between two readings of the books, milliseconds: a machine that slept meanwhile took long for nothing. */
+const MAX_BOOKS_MS = 3_600_000;
 /** The longest that a page is shown again which took long to make, milliseconds: browsers ask as often. */
 const MAX_SHOWN_MS = 5_000;
 /** So long the first reading is waited for, milliseconds. */
@@ -58,7 +60,8 @@ export class Overview {
     const reading = this.#readBooks();
     if (first) await waitWithin(reading, time.timeout(FIRST_MS), undefined);
     const beganMs = time.now();
-    if (beganMs < this.#shownUntilMs) return this.#shown;
+    const isBeingMade = this.#shownUntilMs === Infinity;
+    if (isBeingMade || isBefore(this.#shownUntilMs, beganMs, MAX_SHOWN_MS)) return this.#shown;
     this.#shownUntilMs = Infinity;
     this.#shown = this.#make().finally(() => {
       const nowMs = time.now();
@@ -83,7 +86,8 @@ export class Overview {
 
   /** Resolves when they are read that are to be read now. Never rejects. */
   #readBooks(): Promise<void> {
-    if (this.#reading === undefined && this.#ground.time.now() >= this.#nextMs) {
+    const isEarly = isBefore(this.#nextMs, this.#ground.time.now(), MAX_BOOKS_MS);
+    if (this.#reading === undefined && !isEarly) {
       this.#reading = this.#read().finally(() => (this.#reading = undefined));
     }
     return this.#reading ?? Promise.resolve();
@@ -98,7 +102,8 @@ export class Overview {
     } catch (cause) {
       this.#money = `The books cannot be read: ${messageOf(cause)}`;
     }
-    this.#nextMs = Math.max(this.#nextMs, time.now() + PAUSES * (time.now() - beganMs));
+    const pauseMs = Math.min(PAUSES * (time.now() - beganMs), MAX_BOOKS_MS);
+    this.#nextMs = Math.max(this.#nextMs, time.now() + pauseMs);
   }
 
   async #needs(told: MetricsSnapshot): Promise<readonly NeedView[]> {
@@ -145,6 +150,11 @@ export class Overview {
     }
     return needs;
   }
+}
+
+/** What is farther ahead than it is ever put was put there by a clock that was set back since. */
+function isBefore(untilMs: number, nowMs: number, mostMs: number): boolean {
+  return nowMs < untilMs && untilMs - nowMs <= mostMs;
 }
 
 /** A path as one word of a command line, in quotes where a shell would read it otherwise. */

@@ -4,11 +4,20 @@
  */
 import { once } from "node:events";
 import { parentPort, Worker } from "node:worker_threads";
+import packageJson from "../../package.json" with { type: "json" };
 import { messageOf } from "../x402/result.ts";
 import { pack, unpack } from "./start-order.ts";
 
-/** What a thread says to a question; its faults are its answer's. */
-type Said = { readonly answer: unknown } | { readonly fault: string };
+/**
+ * What a thread says to a question; its faults are its answer's. `version` is that of its program, which may have been
+ * replaced on the disk since this process began: by another one a file, and a ledger, mean something else.
+ */
+type Said = { readonly version: string } & (
+  | { readonly answer: unknown }
+  | { readonly fault: string }
+);
+
+const { version } = packageJson;
 
 export interface OwnThreadSettings {
   /** The program's main file. */
@@ -34,13 +43,16 @@ export class OwnThread implements AsyncDisposable {
     this.#ended.catch(() => undefined);
   }
 
-  /** One at a time. Rejects where the thread has ended, and with what went wrong there. */
+  /** One at a time. Rejects where the thread has ended or is of another version, and with what went wrong there. */
   async ask(question: unknown): Promise<unknown> {
     const told = once(this.#thread, "message");
     this.#thread.postMessage(pack(question), []);
     if (!this.#isAwaited) this.#thread.unref();
     const [message] = await Promise.race([told, this.#ended]);
     const said: Said = message;
+    if (said.version !== version) {
+      throw new Error(`the program was replaced by another version than ${version}: restart it`);
+    }
     if ("fault" in said) throw new Error(said.fault);
     return unpack(said.answer);
   }
@@ -62,9 +74,9 @@ export async function answerHere(
   }
   const say = async (question: unknown): Promise<Said> => {
     try {
-      return { answer: pack(await answer(unpack(question))) };
+      return { version, answer: pack(await answer(unpack(question))) };
     } catch (cause) {
-      return { fault: messageOf(cause) };
+      return { version, fault: messageOf(cause) };
     }
   };
   port.on("message", async (question) => port.postMessage(await say(question), []));

@@ -8,7 +8,7 @@ import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
 import { keyPairFault } from "../config/facilitator/key-pair.ts";
 
 import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
-import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
+import { askedUntil, type EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { ToldCertificates } from "../certificates/told.ts";
@@ -98,6 +98,8 @@ export class PublicSide {
   #listeners: readonly Listener[] = [];
   #redirects: readonly Redirect[] = [];
   #sidecar: Sidecar | null = null;
+  #configuring: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(options: PublicSideOptions) {
     const { publish, earlier = [], ...lasting } = options;
@@ -133,9 +135,15 @@ export class PublicSide {
   /**
    * Requests from here on are answered by this configuration, those that are in flight by the one before.
    * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are. `publish` gives the
-   * documents of that configuration.
+   * documents of that configuration. Nothing is opened any more for what is closed, which would keep the process alive.
    */
-  async configure(config: PublicSideConfig, publish: SitesPublisher): Promise<void> {
+  configure(config: PublicSideConfig, publish: SitesPublisher): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
+    this.#configuring = this.#configure(config, publish);
+    return this.#configuring;
+  }
+
+  async #configure(config: PublicSideConfig, publish: SitesPublisher): Promise<void> {
     const { feePayers } = this.#options;
     const replaced = await inTurns(earlierSteps(this.#config, feePayers, systemTime.now()));
     this.#config = config;
@@ -215,6 +223,11 @@ export class PublicSide {
     return new Sidecar({ ...listen, ...settings, ...ground });
   }
 
+  /** Other processes on these addresses have gone on to ask for what was replaced. See {@link askedUntil}. */
+  tellAsked(replacedMs: number, untilMs: number): void {
+    askedUntil(this.#earlier, replacedMs, untilMs);
+  }
+
   /** Of all processes on these addresses together. */
   tellTicketKeys(keys: Buffer): void {
     this.#ticketKeys = keys;
@@ -239,6 +252,7 @@ export class PublicSide {
   /** Accepts nothing new, finishes what is in flight until the signal ends, and closes everything. */
   async close(signal: AbortSignal): Promise<void> {
     this.retire();
+    this.#isClosed = true;
     const cut = (): void => this.#patience.abort();
     signal.addEventListener("abort", cut, { once: true });
     if (signal.aborted) cut();
@@ -246,6 +260,8 @@ export class PublicSide {
     await this.#sidecar?.drain(signal);
     // Settlements and deliveries go on after their clients have left.
     await this.#gateway.work.drain(signal);
+    // Whoever asked for it hears of its faults.
+    await this.#configuring.catch(() => undefined);
     const engines = [...this.#backends.engines.values()];
     await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
     signal.removeEventListener("abort", cut);

@@ -59,7 +59,8 @@ export interface ReloadingOptions {
   readonly load: () => Promise<ParseResult>;
   /** What runs, and the text of its file, masked, and its hash; "": it is not known. */
   readonly running: Running;
-  readonly prepare: (config: Config) => Promise<Prepared>;
+  /** `isTrial`: it will be dropped. */
+  readonly prepare: (config: Config, isTrial: boolean) => Promise<Prepared>;
   readonly logger: Logger;
   /**
    * Hears of the end of each reload that was no dry run: whether the whole file is in use now, and the hash of each that is
@@ -138,7 +139,7 @@ export class Reloading {
     const told = await inTurns(describe(before[0].config, config));
     const given =
       allowsFree === true ? [] : await findGivenAway(before, { text, included, config });
-    const prepared = await prepare(config);
+    const prepared = await prepare(config, isDry === true || given.length > 0);
     const against = [...given, ...prepared.problems];
     if (against.length > 0 || isDry === true) await prepared.drop();
     if (against.length > 0) return refuse(against, told);

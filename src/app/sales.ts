@@ -109,6 +109,19 @@ export class Sales {
     };
   }
 
+  /**
+   * What was replaced last was asked for until now, by processes that went on with it: what it asked for counts from
+   * here. Returns when it was replaced here, and now, milliseconds since the epoch; undefined: nothing was.
+   */
+  askedUntilNow(): readonly [replacedMs: number, untilMs: number] | undefined {
+    const [last, ...others] = this.#earlier;
+    if (last === undefined) return undefined;
+    const nowMs = systemTime.now();
+    const untilMs = last.untilMs + nowMs - last.replacedMs;
+    this.#earlier = [{ ...last, replacedMs: nowMs, untilMs }, ...others];
+    return [last.replacedMs, nowMs];
+  }
+
   #stillPayable(): readonly Replaced[] {
     return this.#earlier.filter(({ untilMs }) => systemTime.now() < untilMs);
   }

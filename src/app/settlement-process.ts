@@ -76,8 +76,8 @@ export interface SettlementProcess {
   /** What is not sold for now, a sentence for each. */
   stopped(): readonly string[];
   readiness(): Promise<Readiness>;
-  /** Opens and looks at what another configuration needs here. */
-  prepare(next: Config): Promise<Prepared>;
+  /** Opens and looks at what another configuration needs here. `isTrial`: it is not put in, whatever comes of that. */
+  prepare(next: Config, isTrial: boolean): Promise<Prepared>;
 }
 
 /** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
@@ -128,7 +128,6 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const certificates = await openCertificates(parts, ledger, sales);
-  const { list } = sales;
   const canStore = (): Promise<boolean> =>
     ledger.ping().then(
       () => true,
@@ -140,7 +139,7 @@ export async function openSettlementProcess(
   });
   const callers = new Callers(tokensOf(config));
   const clientOf = (request: IncomingMessage): string => readClient(request, trusted).address;
-  const served = { ledger, list, hub, least, guard, callers, clientOf };
+  const served = { ledger, list: sales.list, hub, least, guard, callers, clientOf };
   const address = await openFacilitator(parts, facilitation, served);
   const stopped = (): readonly string[] => stopsOf(guard);
   const readiness = async (): Promise<Readiness> => {
@@ -160,10 +159,13 @@ export async function openSettlementProcess(
   const signInKey = await ledger.signInKey();
   const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
   const selling = { ...known, sales, hub, quality, certificates };
-  const prepare = async (next: Config): Promise<Prepared> => {
-    const sell = await sales.prepare(next);
+  const prepare = async (next: Config, isTrial: boolean): Promise<Prepared> => {
+    await ledger.ping();
     const signing = await loadSolanaSigning(next);
     const rotated = await facilitation.rotation.prepare(next);
+    // Terms that are noted and never asked for would be told as changed when those before are read again.
+    if (isTrial || rotated.problems.length > 0) return rotated;
+    const sell = await orDrop(sales.prepare(next), rotated);
     return {
       ...rotated,
       async commit() {
@@ -180,6 +182,15 @@ export async function openSettlementProcess(
     };
   };
   return { ledger, router, ...selling, address, probes, wallets, stopped, readiness, prepare };
+}
+
+async function orDrop<Value>(work: Promise<Value>, prepared: Prepared): Promise<Value> {
+  try {
+    return await work;
+  } catch (cause) {
+    await prepared.drop();
+    throw cause;
+  }
 }
 
 /**

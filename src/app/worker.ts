@@ -59,6 +59,7 @@ export async function runWorker(): Promise<number> {
       networks: ([told]) => worker.tellNetworks(told as ToldStates),
       stops: ([told]) => worker.tellStops(told as ToldStops),
       ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
+      asked: ([replacedMs, untilMs]) => worker.tellAsked(Number(replacedMs), Number(untilMs)),
       certificates: ([told]) => worker.tellCertificates(told as ToldCertificates),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       quality: ([told]) => worker.tellQuality(told as ToldQualities),
@@ -180,6 +181,10 @@ class Worker {
 
   async tellTicketKeys(keys: Buffer): Promise<void> {
     (await this.#starting.promise).front.tellTicketKeys(keys);
+  }
+
+  async tellAsked(replacedMs: number, untilMs: number): Promise<void> {
+    (await this.#starting.promise).front.tellAsked(replacedMs, untilMs);
   }
 
   async tellCertificates(told: ToldCertificates): Promise<void> {

@@ -13,7 +13,12 @@ import { AuthorityFault, quoted, type Authority } from "./authority.ts";
 import { forget, keep, KeptTexts, readKept } from "./kept.ts";
 import { orderCertificate, READ_EVERY_MS } from "./order.ts";
 import { isPaused, pauseMs, renewalMs } from "./schedule.ts";
-import { NO_CERTIFICATES, type ToldCertificates, type ToldChallenge } from "./told.ts";
+import {
+  NO_CERTIFICATES,
+  type ToldCertificate,
+  type ToldCertificates,
+  type ToldChallenge,
+} from "./told.ts";
 
 /** The right to ask ends so long after it was taken, if its holder is gone, milliseconds; it is taken anew meanwhile. */
 const LEASE_MS = 15_000;
@@ -26,6 +31,9 @@ const CLOCK_SLACK_MS = 86_400_000;
 
 /** It would be asked for again at once, and again. */
 const OLD = "the certificate that it gave is old already by the clock of this machine";
+/** By whichever clock: the one before it is the better one. */
+const ENDED = "the certificate that it gave has ended, and the one in use has not";
+const ASK_IT = "the one in use stays; the authority's clock may be wrong, ask who runs it";
 const SET_CLOCK =
   "the one that it gave is used, and none is asked for at once; set the clock of this machine";
 
@@ -148,7 +156,7 @@ export class Certificates {
     this.#named = domains;
     for (const domain of domains) {
       meter.awaited(domain);
-      meter.certificate(domain, endOf(kept, domain));
+      meter.certificate(domain, endOf(kept.get("certificate", domain)));
     }
     this.#onTold(this.#told);
   }
@@ -239,8 +247,10 @@ export class Certificates {
       const open = left?.key === there?.key ? undefined : left;
       const ground = { authority, store, time, signal, onStep };
       const got = await orderCertificate({ directory, domain, challenge, open }, ground);
-      await keep(store, ["certificate", domain], { ...got, directory });
+      const isWorse = endOf(there) > time.now() && endOf(got) <= time.now();
+      if (!isWorse) await keep(store, ["certificate", domain], { ...got, directory });
       await forget(store, "order", domain);
+      if (isWorse) throw new AuthorityFault(ENDED, { advice: ASK_IT });
       await forget(store, "failure", domain);
       const until = new X509Certificate(got.cert).validToDate.toISOString();
       logger.info({ ...facts, until }, "there is a new certificate");
@@ -271,7 +281,7 @@ export class Certificates {
       throw unkept;
     }
     const again = new Date(againMs).toISOString();
-    const ends = endOf(kept, domain);
+    const ends = endOf(kept.get("certificate", domain));
     const inUse = ends === 0 ? "none" : new Date(ends).toISOString();
     const advice = fault?.advice ?? adviceOf(isOutage, challenge);
     const said = { domain, directory, challenge, reason, failures, again, inUse };
@@ -304,8 +314,7 @@ function clockFault(aheadMs: number): AuthorityFault {
 }
 
 /** 0: there is none. */
-function endOf(kept: KeptTexts, domain: string): number {
-  const there = kept.get("certificate", domain);
+function endOf(there: Pick<ToldCertificate, "cert"> | undefined): number {
   return there === undefined ? 0 : new X509Certificate(there.cert).validToDate.getTime();
 }
 

@@ -57,10 +57,13 @@ export class Webhooks {
     this.#options = options;
   }
 
-  /** Gives to these from here on, also to one that was gone; resolves when those before them have ended. */
+  /**
+   * Gives to these from here on, also to one that was gone, and to nobody once it is stopped; resolves when those before
+   * them have ended.
+   */
   async serve(settings: readonly ReceiverSettings[]): Promise<void> {
     const before = this.#running;
-    this.#running = settings.map((each) => this.#start(each));
+    this.#running = this.#stopping.signal.aborted ? [] : settings.map((each) => this.#start(each));
     this.#mayBeLeft = true;
     for (const { name } of settings) this.#left.delete(name);
     // What is stored goes in time, also where nobody is told anything any more.

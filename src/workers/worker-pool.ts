@@ -103,10 +103,10 @@ export class WorkerPool {
   /**
    * Puts another process in the place of each, one after another: each listens before the one that it replaces
    * lets go. Resolves when all of those are gone. Rejects where one cannot be replaced; it stays, as do those
-   * behind it. Asked while it runs, it runs once more afterwards.
+   * behind it. Asked while it runs, it runs once more afterwards. `onEach`: hears of each that lets go.
    */
-  async replace(): Promise<void> {
-    const replacing = this.#replacing.catch(() => undefined).then(() => this.#replaceAll());
+  async replace(onEach: () => void = () => undefined): Promise<void> {
+    const replacing = this.#replacing.catch(() => undefined).then(() => this.#replaceAll(onEach));
     this.#replacing = replacing;
     await replacing;
   }
@@ -121,8 +121,11 @@ export class WorkerPool {
     await Promise.all(this.#slots.map((slot) => slot.close(withinMs)));
   }
 
-  async #replaceAll(): Promise<void> {
-    for (const slot of this.#slots) await slot.replace();
+  async #replaceAll(onEach: () => void): Promise<void> {
+    for (const slot of this.#slots) {
+      await slot.replace();
+      onEach();
+    }
     await Promise.all(this.#slots.map((slot) => slot.settled()));
   }
 }

@@ -190,6 +190,14 @@ export const CERTIFICATE_MUTANTS: readonly Mutant[] = [
     unit: OF_CERTIFICATES,
   },
   {
+    name: "gives up a good certificate for one that has ended",
+    cites: "H21",
+    file: CERTIFICATES,
+    find: `if (!isWorse) await keep(`,
+    put: `await keep(`,
+    unit: OF_CERTIFICATES,
+  },
+  {
     name: "orders nothing by a clock that is ahead, the first certificate neither",
     cites: "H21",
     file: CERTIFICATES,

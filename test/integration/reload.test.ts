@@ -6,6 +6,7 @@ import { Agent, createServer, request as httpRequest, type ClientRequest } from 
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -175,7 +176,9 @@ describe("a reload", () => {
     await site.write(yaml({ upstream: backend.url, more: "watch: false" }));
     await expect.poll(() => served.output().stdout, SOON).toContain('"key":"watch"');
     await site.write(`${text}watch: false\n`);
-    const dry = await reload(served, "?dry-run");
+    using ledger = new DatabaseSync(site.store.slice("sqlite:".length), { readOnly: true });
+    const terms = () => ledger.prepare("SELECT * FROM route_terms").all();
+    const [before, dry] = [terms(), await reload(served, "?dry-run")];
     expect(dry).toMatchObject({
       status: 200,
       body: { reloaded: false, wouldReload: true, changes },
@@ -188,6 +191,7 @@ would be reloaded; nothing has changed
 `,
     });
     expect([await askedFor(served), await metricOf(served, GENERATIONS)]).toEqual(["10000", 2]);
+    expect(terms()).toEqual(before);
     const taken = await reload(served);
     expect(taken).toMatchObject({ status: 200, body: { reloaded: true, changes } });
     expect([await askedFor(served), await metricOf(served, GENERATIONS)]).toEqual(["40000", 3]);

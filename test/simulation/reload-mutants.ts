@@ -53,6 +53,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "if (against.length > 0) return refuse(against, told);",
     put: "",
   }),
+  caughtBy(RELOADING_TEST, "notes in the ledger what is only tried", {
+    file: RELOADING,
+    find: "isDry === true || given.length > 0)",
+    put: "false)",
+  }),
   caughtBy(RELOADING_TEST, "forgets what else is in force where a reload succeeds in part", {
     file: RELOADING,
     find: "this.#inForce = [next, ...before.filter((each) => each.hash !== hash)];",
@@ -104,6 +109,40 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/work.ts",
     find: "this.#lasting = { paywall, drafts, telemetry };",
     put: "this.#lasting = { ...options, drafts };",
+  }),
+  caughtBy("test/unit/app/read-accounts.test.ts", "believes what another version reads", {
+    file: "src/app/own-thread.ts",
+    find: "if (said.version !== version) {",
+    put: `if (said.version === "") {`,
+  }),
+  caughtBy(SALES_TEST, "takes what workers still ask for as long as if none had", {
+    file: SALES,
+    find: "this.#earlier = [{ ...last, replacedMs: nowMs, untilMs }, ...others];",
+    put: "",
+  }),
+  caughtBy(
+    "test/unit/gateway/offers/earlier-quotes.test.ts",
+    "takes what was replaced long before",
+    {
+      file: "src/gateway/offers/earlier-quotes.ts",
+      find: "if (each.replacedMs !== replacedMs) continue;",
+      put: "",
+    },
+  ),
+  caughtBy(FRONT_TEST, "opens backends for what is closed", {
+    file: "src/app/public-side.ts",
+    find: "if (this.#isClosed) return Promise.resolve();",
+    put: "",
+  }),
+  caughtBy(FRONT_TEST, "closes without what is being put in force", {
+    file: "src/app/public-side.ts",
+    find: "await this.#configuring.catch(() => undefined);",
+    put: "",
+  }),
+  caughtBy("test/unit/webhooks/webhooks.test.ts", "tells receivers once it is stopped", {
+    file: "src/webhooks/webhooks.ts",
+    find: "this.#stopping.signal.aborted ? [] : settings.map(",
+    put: "settings.map(",
   }),
   caughtBy("test/unit/config/payers.test.ts", "takes an emptied list of payers for one of nobody", {
     file: "src/config/payers.ts",

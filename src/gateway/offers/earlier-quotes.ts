@@ -19,10 +19,23 @@ export interface EarlierQuotes {
   readonly router: Router<Offers | null>;
   readonly publicUrl: string;
   readonly protocol: SpokenVersions;
-  /** When it was replaced, milliseconds since the epoch. */
-  readonly replacedMs: number;
+  /** When it was replaced, milliseconds since the epoch; later once it is known who has asked by it still. */
+  replacedMs: number;
   /** When the last of its offers is over. */
-  readonly untilMs: number;
+  untilMs: number;
+}
+
+/** Others have gone by what was replaced at that time until `untilMs`: what they asked for counts from there on. */
+export function askedUntil(
+  earlier: readonly EarlierQuotes[],
+  replacedMs: number,
+  untilMs: number,
+): void {
+  for (const each of earlier) {
+    if (each.replacedMs !== replacedMs) continue;
+    each.replacedMs = untilMs;
+    each.untilMs += untilMs - replacedMs;
+  }
 }
 
 export interface AskedEarlier {

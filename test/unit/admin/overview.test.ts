@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Overview } from "../../../src/admin/overview.ts";
 import { lastDays, moneyOf } from "../../../src/admin/overview-money.ts";
 import { Tokens } from "../../../src/admin/payment-view.ts";
@@ -187,4 +187,24 @@ test("all who look at once see one page, and one that took long to make is shown
   await time.advance(1);
   await overview.page();
   expect(readings).toBe(4);
+});
+
+test("a clock that is set while they are read keeps neither the books nor the page from being read again", async () => {
+  let sleptMs = 8 * 3_600_000;
+  let readings = 0;
+  const { overview, time, metrics } = overviewOf(async () => {
+    await time.advance(sleptMs);
+    readings += 1;
+    return [];
+  });
+  const shown = vi.spyOn(metrics.registry, "snapshot");
+  await overview.page();
+  await vi.waitFor(() => expect(readings).toBe(1));
+  sleptMs = 0;
+  await time.advance(3_600_000);
+  await overview.page();
+  await vi.waitFor(() => expect([readings, shown.mock.calls.length]).toEqual([2, 2]));
+  await time.advance(-86_400_000);
+  await overview.page();
+  await vi.waitFor(() => expect([readings, shown.mock.calls.length]).toEqual([3, 3]));
 });

@@ -96,3 +96,16 @@ test("books that cannot be read say why", async () => {
     `there is no ledger at ${store.path}`,
   );
 });
+
+test("nothing is believed of a program that was replaced by another version meanwhile", async () => {
+  const main = join(await temporary(), "main.mjs");
+  const said = JSON.stringify({ version: "0.0.1", answer: "what it makes of it" });
+  await writeFile(
+    main,
+    `import { parentPort } from "node:worker_threads";
+    parentPort.on("message", () => parentPort.postMessage(${said}));`,
+  );
+  const store = { kind: "sqlite", path: "none.db" } as const;
+  const asked = moneyInThread(main, { store, tokens: [], nowMs: 0 });
+  await expect(asked).rejects.toThrow(/was replaced by another version .*: restart it/);
+});

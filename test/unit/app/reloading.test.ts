@@ -118,3 +118,23 @@ test("a file that has changed is left alone once one is in force that is not to 
   expect([texts.length, ends.length]).toEqual([1, 1]);
   expect(await reloading.reload("SIGHUP")).toMatchObject({ reloaded: true });
 });
+
+test("what is not to be put in force, or is refused already, is prepared as a trial", async () => {
+  const trials: boolean[] = [];
+  const free = YAML.replace("deny", "free").replace("GET /weather", "GET /other");
+  const texts = [YAML, free, YAML];
+  const reloading = new Reloading({
+    load: async () => read(texts.shift() ?? ""),
+    running: read(YAML),
+    prepare: async (_, isTrial): Promise<Prepared> => {
+      trials.push(isTrial);
+      return { problems: [], commit: nothing, drop: nothing };
+    },
+    logger: createLogger({ level: "silent", format: "json" }),
+    onEnd: nothing,
+  });
+  expect((await reloading.reload("SIGHUP", { isDry: true })).wouldReload).toBe(true);
+  expect((await reloading.reload("SIGHUP")).reloaded).toBe(false);
+  expect((await reloading.reload("SIGHUP")).reloaded).toBe(true);
+  expect(trials).toEqual([true, true, false]);
+});

@@ -1,7 +1,8 @@
 /** What is sold now, and what was until a moment ago. */
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { Sales } from "../../../src/app/sales.ts";
 import type { SaleRules } from "../../../src/payments/sale/sale-guard.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { configOf } from "./config-of.ts";
 
 const FILE = `
@@ -71,4 +72,19 @@ test("routes of configurations that were replaced are read no more when another 
     [["GET /weather", 20_000]],
     [["GET /weather", 30_000]],
   ]);
+});
+
+test("what others have gone on to ask for counts from when they have ended", async () => {
+  const replacedMs = 1_700_000_000_000;
+  const clock = vi.spyOn(systemTime, "now").mockReturnValue(replacedMs);
+  onTestFinished(() => clock.mockRestore());
+  const sales = await Sales.open(configOf(FILE), GROUND);
+  expect(sales.askedUntilNow()).toBeUndefined();
+  (await sales.prepare(configOf(FILE.replace("$0.01", "$0.02"))))();
+  clock.mockReturnValue(replacedMs + 7_000);
+  expect(sales.askedUntilNow()).toEqual([replacedMs, replacedMs + 7_000]);
+  clock.mockReturnValue(replacedMs + 66_999);
+  expect(sales.earlier).toMatchObject([{ replacedMs: replacedMs + 7_000 }]);
+  clock.mockReturnValue(replacedMs + 67_000);
+  expect(sales.earlier).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { keep, readKept } from "../../../src/certificates/kept.ts";
 import type { KeptCertificates } from "../../../src/ledger/certificates.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
-import { FIRST } from "../../support/listener-tls.ts";
+import { EXPIRED, FIRST } from "../../support/listener-tls.ts";
 import { MemoryLedger } from "../../support/memory-ledger.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
 import { MovableTime } from "../../support/movable-time.ts";
@@ -144,4 +144,22 @@ test("a clock that is ahead keeps nobody from a first certificate", async () => 
   await looking(place, kept(), { time: aheadOfTime(), logged });
   await expect.poll(() => asked.includes("/order"), { timeout: 5_000 }).toBe(true);
   expect(lines.join("")).toContain("the clock of this machine is not that of the authority");
+}, 15_000);
+
+test("a certificate that has ended takes the place of none that has not", async () => {
+  const { directory, ca } = await scriptedAuthority({ cert: EXPIRED.cert });
+  const store = kept();
+  const before = { domain: DOMAIN, directory: "https://before.example/dir", ...FIRST };
+  await keep(store, ["certificate", DOMAIN], before);
+  const url = new URL("/order/1", directory).href;
+  await keep(store, ["order", DOMAIN], { directory, url, key: EXPIRED.key });
+  const lines: string[] = [];
+  await looking({ directory, ca }, store, { logged: (line) => void lines.push(line) });
+  const failure = async () => (await readKept(store)).get("failure", DOMAIN);
+  await expect.poll(failure, { timeout: 5_000 }).toMatchObject({
+    reason: "the certificate that it gave has ended, and the one in use has not",
+  });
+  const left = await readKept(store);
+  expect([left.get("certificate", DOMAIN), left.get("order", DOMAIN)]).toEqual([before, undefined]);
+  expect(lines.join("")).toContain("the one in use stays");
 }, 15_000);

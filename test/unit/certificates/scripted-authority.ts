@@ -1,4 +1,4 @@
-/** An authority on loopback that takes every order and goes no further, and says of accounts what a test wants. */
+/** An authority on loopback that takes every order and goes no further unless it has a certificate for it, and says of accounts what a test wants. */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
@@ -19,6 +19,8 @@ export interface Scripted {
   readonly order?: Said;
   /** What it says to who shows a key, which is the n-th that it sees, from 0. */
   readonly account?: (key: number) => Said;
+  /** What it gives, in PEM, to who asks for the order that there is. */
+  readonly cert?: string;
   /** What it says of an account that there is. */
   readonly known?: Said;
 }
@@ -29,6 +31,7 @@ export async function scriptedAuthority({
   order = INVALID,
   account = () => INVALID,
   known = INVALID,
+  cert,
 }: Scripted = {}) {
   const asked: string[] = [];
   const keys: string[] = [];
@@ -48,6 +51,9 @@ export async function scriptedAuthority({
       );
       response.end(JSON.stringify({ newNonce, newAccount, newOrder }));
     } else if (url === "/order") say(order);
+    else if (url === "/order/1" && cert !== undefined)
+      say({ status: 200, body: { status: "valid", certificate: `${here}/cert` } });
+    else if (url === "/cert") response.end(cert);
     else if (url === "/account/1") say(known);
     else if (url === "/account") {
       const told = async (): Promise<void> => {

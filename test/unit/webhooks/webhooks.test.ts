@@ -1,6 +1,6 @@
 /** What waits is signed, sent, and sent again: in order for each payment, and one receiver holds up no other. */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   KEPT_FOR_MS,
   LONGEST_PAUSE_MS,
@@ -326,6 +326,14 @@ test("what was written for receivers goes in time, also where there is none any 
   await serve();
   await until(async () => (await stored()).length === 0);
   expect(await metrics.registry.metrics()).not.toContain('receiver="shop"');
+});
+
+test("nobody is told anything by a configuration that comes when it is stopped", async () => {
+  const take = vi.spyOn(outbox, "take");
+  const shop = await receiver(() => 204);
+  await webhooks.stop();
+  await serve(settingsOf("shop", shop));
+  expect(take).not.toHaveBeenCalled();
 });
 
 test.each([

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  askedUntil,
   earlierRequirements,
   payableVersions,
   type AskedEarlier,
@@ -56,6 +57,18 @@ describe("what was asked for before a change", () => {
     expect(amounts(earlier, REPLACED_MS)).toEqual(["10000"]);
     expect(amounts(earlier, REPLACED_MS + 59_999)).toEqual(["10000"]);
     expect(amounts(earlier, REPLACED_MS + 60_000)).toEqual([]);
+  });
+
+  test("may be paid for as long after others have asked for it last, and what was replaced before that is not", () => {
+    const earlier = [
+      quotes("30000", 60),
+      { ...quotes("20000", 60), replacedMs: REPLACED_MS - 1_000, untilMs: REPLACED_MS + 59_000 },
+    ];
+    askedUntil(earlier, REPLACED_MS, REPLACED_MS + 7_000);
+    expect(amounts(earlier, REPLACED_MS + 58_999)).toEqual(["30000", "20000"]);
+    expect(amounts(earlier, REPLACED_MS + 66_999)).toEqual(["30000"]);
+    expect(amounts(earlier, REPLACED_MS + 67_000)).toEqual([]);
+    expect(earlier.map(({ untilMs }) => untilMs - REPLACED_MS)).toEqual([67_000, 59_000]);
   });
 
   test("is tried in the order of the changes, each for its own time", () => {
