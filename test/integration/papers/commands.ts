@@ -287,6 +287,13 @@ export const RUNS: readonly Run[] = [
     calls: "randomCut",
   },
   {
+    like: /^npm run prove:rotation$/,
+    how: "short",
+    test: "test/integration/rotation.test.ts",
+    script: "test/rotation/rotation.ts",
+    calls: "changeEveryKey",
+  },
+  {
     like: /^npm run bench:growth$/,
     how: "test",
     test: "test/integration/ledger/growth.test.ts",
