@@ -69,6 +69,9 @@ export interface ReloadingOptions {
   readonly onEnd: (isInUse: boolean, hashes: readonly string[]) => void;
 }
 
+/** Files that are kept because each is in force in part, beside the last one that was so as a whole. */
+const MAX_IN_PART = 4;
+
 type Running = Read & Pick<ParseResult, "hash">;
 
 /** By watching: nobody has asked for it. */
@@ -135,6 +138,10 @@ export class Reloading {
       return result;
     };
     if (!loaded.ok) return refuse([], NO_CHANGES);
+    if (before.length > MAX_IN_PART && !before.some((each) => each.hash === hash)) {
+      const reason = `${MAX_IN_PART} files after another are in force in part`;
+      return refuse([{ ...failure(reason), suggestion: "restart" }], NO_CHANGES);
+    }
     const { config } = loaded;
     const told = await inTurns(describe(before[0].config, config));
     const given =

@@ -144,6 +144,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#stopping.signal.aborted ? [] : settings.map(",
     put: "settings.map(",
   }),
+  caughtBy("test/unit/app/reloading.test.ts", "keeps every file that is in force in part", {
+    file: "src/app/reloading.ts",
+    find: "before.length > MAX_IN_PART &&",
+    put: "before.length > 1_000 &&",
+  }),
   caughtBy("test/unit/config/payers.test.ts", "takes an emptied list of payers for one of nobody", {
     file: "src/config/payers.ts",
     find: `if (text.trim() === "") {`,

@@ -300,7 +300,7 @@ export const RUNS: readonly Run[] = [
     words: "bench/growth.ts",
   },
   {
-    like: /^npm run prove:year -- --sales 20000 --days 90 --keep 15$/,
+    like: /^npm run prove:year -- --sales 3650000$/,
     how: "test",
     test: "test/integration/ledger/growth.test.ts",
     words: "year/year.ts",

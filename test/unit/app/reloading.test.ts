@@ -56,6 +56,32 @@ test("what fails while it is put in is told as a part, counts as no success, and
   ]);
 });
 
+test("no more than four files are in force in part: what would be the fifth asks for a restart", async () => {
+  let price = 1;
+  const reloading = new Reloading({
+    load: async () => read(YAML.replace("$0.01", `$${price}`)),
+    running: read(YAML),
+    prepare: async (): Promise<Prepared> => {
+      const commit = () => Promise.reject(new Error("worker 2 does not listen"));
+      return { problems: [], commit, drop: nothing };
+    },
+    logger: createLogger({ level: "silent", format: "json" }),
+    onEnd: () => undefined,
+  });
+  for (; price <= 4; price += 1) {
+    expect(await reloading.reload("SIGHUP")).toMatchObject({ reloaded: true, inPart: true });
+  }
+  const fifth = await reloading.reload("SIGHUP");
+  expect(fifth.reloaded).toBe(false);
+  expect(fifth.problems.at(-1)).toMatchObject({
+    message: "4 files after another are in force in part",
+    suggestion: "restart",
+  });
+  // One of them may be put in once more.
+  price = 2;
+  expect(await reloading.reload("SIGHUP")).toMatchObject({ reloaded: true, inPart: true });
+});
+
 test("what is in force in part is not given away either, until the one that comes after it is in force", async () => {
   const text = (routes: string) =>
     `${YAML.replace("deny", "free")}${routes}  GET /last: { price: free }\n`;
