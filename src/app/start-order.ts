@@ -2,25 +2,36 @@
  * What a worker is told when it starts: the public side's part of the configuration, and what the public side shows that
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
+import { deserialize, serialize } from "node:v8";
 import type { ToldCertificates } from "../certificates/told.ts";
 import { Secret } from "../config/facilitator/secret.ts";
 import type { ToldQualities } from "../discovery/quality.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { FeePayers, NetworkState, NetworkStates } from "../payments/sale/offers.ts";
 import { PayerList } from "../x402/payer-list.ts";
+import type { Steps } from "../time/breath.ts";
+import type { LogLevel } from "../telemetry/logger.ts";
 import type { Stop, Stops, StopSource } from "../payments/sale/stops.ts";
 import type { PublicSideConfig } from "./public-side.ts";
 import type { EarlierConfig } from "./sales.ts";
 
-export interface StartOrder {
+/** What of a {@link StartOrder} grows with the configuration. */
+export interface SoldOrder {
+  readonly config: PublicSideConfig;
+  /** See `TermsChanges`. */
+  readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
+  /** Configurations that were replaced a short while ago, the newest first. */
+  readonly earlier: readonly EarlierConfig[];
+}
+
+export interface StartOrder extends SoldOrder {
   /** From 1. */
   readonly worker: number;
   /** How many workers there are. */
   readonly workers: number;
   readonly version: string;
-  readonly config: PublicSideConfig;
-  /** See `TermsChanges`. */
-  readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
+  /** As it was set last. */
+  readonly level: LogLevel;
   readonly feePayers: Told;
   readonly networks: ToldStates;
   readonly stops: ToldStops;
@@ -30,8 +41,6 @@ export interface StartOrder {
   readonly quality: ToldQualities;
   /** Networks on which the process with the money writes transactions for buyers. */
   readonly draftNetworks: readonly string[];
-  /** Configurations that were replaced a short while ago, the newest first. */
-  readonly earlier: readonly EarlierConfig[];
   /** See `SignInOptions.key`. */
   readonly signInKey: Uint8Array;
   /** See `SecureOptions.ticketKeys`. */
@@ -94,6 +103,57 @@ function copy(value: unknown, each: (member: unknown) => unknown): unknown {
   // Bytes and maps cross as they are.
   if (Object.getPrototypeOf(value) !== Object.prototype) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, each(member)]));
+}
+
+/** What {@link packSteps} has made: a value in which long lists stand for parts, and these as bytes. */
+export interface PackedInParts {
+  readonly value: unknown;
+  readonly parts: readonly Uint8Array[];
+}
+
+/** Members of a list that are packed in one step, and as bytes of their own where there are more. */
+const PART = 100;
+/** As {@link PACKED_SECRET}: from which part to which. */
+const PACKED_LIST = "coinslot.parts";
+
+/** The same as {@link pack} of a value that may have ten thousand routes: of what it leaves little is left to be copied. */
+export function* packSteps(value: unknown): Steps<PackedInParts> {
+  const parts: Uint8Array[] = [];
+  return { value: yield* packInto(value, parts), parts };
+}
+
+function* packInto(value: unknown, parts: Uint8Array[]): Steps<unknown> {
+  if (Array.isArray(value) && value.length > PART) {
+    const from = parts.length;
+    for (let at = 0; at < value.length; at += PART) {
+      parts.push(serialize(pack(value.slice(at, at + PART))));
+      yield;
+    }
+    return new Map([[PACKED_LIST, [from, parts.length]]]);
+  }
+  if (Array.isArray(value)) {
+    const packed: unknown[] = [];
+    for (const each of value) packed.push(yield* packInto(each, parts));
+    return packed;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return pack(value);
+  const packed: [name: string, value: unknown][] = [];
+  for (const [name, member] of Object.entries(value)) {
+    packed.push([name, yield* packInto(member, parts)]);
+  }
+  return Object.fromEntries(packed);
+}
+
+/** What {@link packSteps} was given. */
+export function unpackParts({ value, parts }: PackedInParts): unknown {
+  const range: unknown = value instanceof Map ? value.get(PACKED_LIST) : undefined;
+  if (Array.isArray(range)) {
+    const own = parts.slice(Number(range[0]), Number(range[1]));
+    return own.flatMap((part) => unpack(deserialize(part)));
+  }
+  if (value instanceof Map) return unpack(value);
+  return copy(value, (member) => unpackParts({ value: member, parts }));
 }
 
 /** Fee payers as the process with the money tells them. */

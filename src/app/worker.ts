@@ -26,6 +26,8 @@ import {
   FeePayerNews,
   NetworkNews,
   unpack,
+  unpackParts,
+  type PackedInParts,
   type StartOrder,
   type Told,
   StopNews,
@@ -50,7 +52,7 @@ export async function runWorker(): Promise<number> {
   const channel: Channel = new Channel(port, {
     time: systemTime,
     serves: {
-      start: ([order]) => worker.start(unpack(order) as StartOrder, channel),
+      start: ([told]) => worker.start(orderOf(told as ToldOrder), channel),
       listen: ([places]) => worker.listen(places as WorkerPlaces),
       sockets: () => worker.passSockets(channel),
       retire: () => worker.retire(),
@@ -88,6 +90,17 @@ function leaveSignals(): void {
   process.on("SIGHUP", () => undefined);
 }
 
+/** A {@link StartOrder} as it crosses. */
+interface ToldOrder {
+  readonly sold: PackedInParts;
+  readonly order: unknown;
+}
+
+function orderOf({ sold, order }: ToldOrder): StartOrder {
+  const told = { ...(unpack(order) as object), ...(unpackParts(sold) as object) };
+  return told as StartOrder;
+}
+
 interface Started {
   readonly front: PublicSide;
   readonly metrics: Metrics;
@@ -111,8 +124,8 @@ class Worker {
   #finished: Promise<void> | undefined;
 
   async start(order: StartOrder, channel: Channel): Promise<void> {
-    const { config, worker, workers, version, termsChanges } = order;
-    const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
+    const { config, worker, workers, version, termsChanges, level } = order;
+    const logger = createLogger({ ...config.logging, level, isShared: true }).child({ worker });
     const metrics = new Metrics(version);
     metrics.configureRoutes(toldRoutes(config));
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });

@@ -18,7 +18,17 @@ import type { SettlementProcess } from "./settlement-process.ts";
 import { refundsLast } from "./resolutions.ts";
 import type { Parts } from "./server.ts";
 import type { LogLevel } from "../telemetry/logger.ts";
-import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
+import type { Sales } from "./sales.ts";
+import {
+  frontPart,
+  pack,
+  packSteps,
+  type PackedInParts,
+  type SoldOrder,
+  type StartOrder,
+  type Told,
+} from "./start-order.ts";
+import { inTurns } from "../time/breath.ts";
 
 /** How often an address that is taken is tried again, and the pause before, milliseconds. */
 const ADDRESS_TRIES = 8;
@@ -67,30 +77,26 @@ export async function openWorkers(
   const pool = new WorkerPool({
     count,
     fork: (worker) => desks.fork(worker, entry),
-    order: (worker) => {
-      const { config: sold, termsChanges, earlier } = money.sales;
-      const front = frontPart(sold);
-      // It may have been set since.
-      const level = telemetry.logger.level as LogLevel;
-      const order: StartOrder = {
+    order: async (worker) => {
+      const sold = await packedSold(money.sales);
+      const order: Omit<StartOrder, keyof SoldOrder> = {
         worker,
         workers: count,
         version: entry.version,
+        // It may have been set since.
+        level: telemetry.logger.level as LogLevel,
         ticketKeys,
         signInKey: money.signInKey,
         certificates: money.certificates?.told ?? NO_CERTIFICATES,
-        config: { ...front, logging: { ...front.logging, level } },
-        termsChanges: [...termsChanges],
-        earlier,
         feePayers: toldBy(money.feePayers),
         networks: money.networks.told,
         stops: [...money.guard.stops],
         others: money.hub?.since(0) ?? NOTHING,
         quality: money.quality.told,
         draftNetworks: [...money.drafts.networks],
-        hasTimeline: sold.admin?.timeline === true,
+        hasTimeline: money.sales.config.admin?.timeline === true,
       };
-      return pack(order);
+      return { sold, order: pack(order) };
     },
     withinMs: () => money.sales.config.shutdown.withinMs,
     logger: telemetry.logger,
@@ -118,6 +124,16 @@ export async function openWorkers(
     await Promise.all(telling);
   });
   return { pool, addresses: await pool.open() };
+}
+
+/** While others work; once more where another configuration has come into force meanwhile. */
+async function packedSold(sales: Sales): Promise<PackedInParts> {
+  for (;;) {
+    const { config, termsChanges, earlier } = sales;
+    const sold: SoldOrder = { config: frontPart(config), termsChanges: [...termsChanges], earlier };
+    const packed = await inTurns(packSteps(sold));
+    if (sales.config === config) return packed;
+  }
 }
 
 interface DeskGround extends Pick<Parts, "telemetry" | "time"> {

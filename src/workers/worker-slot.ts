@@ -146,7 +146,7 @@ export class WorkerSlot {
       onGone(process);
     });
     try {
-      await process.start(order(this.number));
+      await process.start(await order(this.number));
       return present;
     } catch (cause) {
       const hasDied = process.isEnded;

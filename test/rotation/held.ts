@@ -2,7 +2,9 @@
  * How long the thread that serves is held while a file with thousands of routes is reloaded: one price changed, then all
  * of them. Ends with 1 where it is longer than the limit.
  *
- *     npm run bench:reload [-- --routes 10000 --rounds 5]
+ *     npm run bench:reload [-- --routes 10000 --rounds 5 --workers 1]
+ *
+ * With workers it is the process with the money: each worker is replaced by another one.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,6 +26,7 @@ const { values } = parseArgs({
   options: {
     routes: { type: "string", default: "10000" },
     rounds: { type: "string", default: "5" },
+    workers: { type: "string", default: "1" },
   },
 });
 const count = Number(values.routes);
@@ -45,6 +48,7 @@ facilitator: ${facilitator.url}
 unmatched: deny
 store: sqlite:${folder}/ledger.db
 logging: { level: silent }
+workers: ${values.workers}
 routes:
   GET /free: free
 ${routes.join("\n")}
@@ -88,7 +92,7 @@ await writeFile(
 const loaded = await loadConfig(file);
 if (!loaded.ok) throw new Error("the file is refused");
 const load = (): ReturnType<typeof loadConfig> => loadInThread(MAIN, file);
-const running = await start(loaded.config, "test", { load, read: loaded });
+const running = await start(loaded.config, "test", { script: MAIN, load, read: loaded });
 try {
   for (let round = 1; round <= Number(values.rounds); round += 1) {
     for (const [what, cents] of [

@@ -144,6 +144,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#stopping.signal.aborted ? [] : settings.map(",
     put: "settings.map(",
   }),
+  caughtBy("test/unit/app/start-order.test.ts", "packs what a worker is told all at once", {
+    file: "src/app/start-order.ts",
+    find: "      parts.push(serialize(pack(value.slice(at, at + PART))));\n      yield;",
+    put: "      parts.push(serialize(pack(value.slice(at, at + PART))));",
+  }),
   caughtBy("test/unit/app/reloading.test.ts", "keeps every file that is in force in part", {
     file: "src/app/reloading.ts",
     find: "before.length > MAX_IN_PART &&",

@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { frontPart, pack, FeePayerNews, unpack } from "../../../src/app/start-order.ts";
+import {
+  frontPart,
+  pack,
+  packSteps,
+  FeePayerNews,
+  unpack,
+  unpackParts,
+} from "../../../src/app/start-order.ts";
+import { atOnce } from "../../../src/time/breath.ts";
 import { Secret } from "../../../src/config/facilitator/secret.ts";
 import { Offers } from "../../../src/payments/sale/offers.ts";
 import { solanaRequirements } from "../payments/sale/solana-payment.ts";
@@ -34,6 +42,34 @@ test("the front's part of a configuration crosses whole, what it keeps secret in
   expect(secret?.reveal()).toBe(HEADER);
   const action = config.routes[0]?.action;
   expect(action?.kind === "priced" && action.offers[0]?.amountAtomic).toBe(10_000n);
+});
+
+test("what has long lists crosses in parts, a step for each, and is the same behind", () => {
+  for (const length of [0, 1, 100, 101, 1_000]) {
+    const routes = Array.from({ length }, (_, number) => ({
+      key: `GET /${number}`,
+      atomic: BigInt(number),
+      secret: new Secret(`s${number}`),
+      bytes: new Uint8Array([number % 256]),
+      inner: [[number], { deep: Array.from({ length: 3 }, () => "x") }],
+    }));
+    const value = { config: frontPart(config), routes, earlier: [{ config: { routes }, at: 7 }] };
+    let count = 0;
+    const steps = packSteps(value);
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done !== true) {
+        count += 1;
+        continue;
+      }
+      const crossed = unpackParts(structuredClone(step.value));
+      expect(crossed).toEqual(value);
+      break;
+    }
+    expect(count).toBe(length > 100 ? 2 * Math.ceil(length / 100) : 0);
+  }
+  const { parts, value } = atOnce(packSteps(Array.from({ length: 250 }, (_, number) => number)));
+  expect(parts).toHaveLength(3);
+  expect(value).toBeInstanceOf(Map);
 });
 
 test("no key of ours and no facilitator's token is in it", () => {
