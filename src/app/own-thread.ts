@@ -19,6 +19,9 @@ type Said = { readonly version: string } & (
 
 const { version } = packageJson;
 
+/** How long an answer may take, milliseconds: tens of thousands of routes, or a million entries, take a tenth of that. */
+const ANSWER_MS = 300_000;
+
 export interface OwnThreadSettings {
   /** The program's main file. */
   readonly script: string;
@@ -26,26 +29,37 @@ export interface OwnThreadSettings {
   readonly command: string;
   /** False: a process that has closed everything else does not wait for it, nor for what it has to say. */
   readonly isAwaited: boolean;
+  /** How long an answer may take, milliseconds. Default: five minutes. */
+  readonly withinMs?: number;
 }
 
-export class OwnThread implements AsyncDisposable {
+export class OwnThread implements Disposable {
   readonly #thread: Worker;
   readonly #isAwaited: boolean;
+  readonly #withinMs: number;
   /** Rejects when it has ended. */
   readonly #ended: Promise<never>;
 
-  constructor({ script, command, isAwaited }: OwnThreadSettings) {
+  constructor({ script, command, isAwaited, withinMs = ANSWER_MS }: OwnThreadSettings) {
     this.#thread = new Worker(script, { argv: [command], stdout: false });
     this.#isAwaited = isAwaited;
+    this.#withinMs = withinMs;
     this.#ended = once(this.#thread, "exit").then(() => {
       throw new Error(`the thread of ${command} has ended`);
     });
     this.#ended.catch(() => undefined);
   }
 
-  /** One at a time. Rejects where the thread has ended or is of another version, and with what went wrong there. */
+  /**
+   * One at a time. Rejects where the thread has ended, is of another version or does not answer in time, as on a file system
+   * that is gone, and with what went wrong there.
+   */
   async ask(question: unknown): Promise<unknown> {
-    const told = once(this.#thread, "message");
+    const signal = AbortSignal.timeout(this.#withinMs);
+    const told = once(this.#thread, "message", { signal }).catch((cause) => {
+      const tooLong = new Error(`nothing was read within ${this.#withinMs / 1000} s`, { cause });
+      throw signal.aborted ? tooLong : cause;
+    });
     this.#thread.postMessage(pack(question), []);
     if (!this.#isAwaited) this.#thread.unref();
     const [message] = await Promise.race([told, this.#ended]);
@@ -57,8 +71,9 @@ export class OwnThread implements AsyncDisposable {
     return unpack(said.answer);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#thread.terminate();
+  /** One that waits for its disk cannot be ended before that answers: nobody waits for it. */
+  [Symbol.dispose](): void {
+    void this.#thread.terminate();
   }
 }
 

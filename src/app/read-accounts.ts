@@ -19,7 +19,7 @@ interface Asked extends Pick<Config, "store"> {
 
 /** Rejects where they cannot be read. @param script the program's main file, which has the command `read-accounts` */
 export async function moneyInThread(script: string, asked: Asked): Promise<MoneyView> {
-  await using thread = new OwnThread({ script, command: COMMAND, isAwaited: false });
+  using thread = new OwnThread({ script, command: COMMAND, isAwaited: false });
   return (await thread.ask(asked)) as MoneyView;
 }
 

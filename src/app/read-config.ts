@@ -15,7 +15,7 @@ type Head = ParseResult & { readonly count: number };
 
 /** @param script the program's main file, which has the command `read-config` */
 export async function loadInThread(script: string, file: string): Promise<ParseResult> {
-  await using thread = new OwnThread({ script, command: COMMAND, isAwaited: true });
+  using thread = new OwnThread({ script, command: COMMAND, isAwaited: true });
   const { count, ...head } = (await thread.ask({ file })) as Head;
   if (!head.ok) return head;
   const routes: Config["routes"][number][] = [];

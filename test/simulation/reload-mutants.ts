@@ -144,6 +144,11 @@ export const RELOAD_MUTANTS: readonly Mutant[] = [
     find: "this.#stopping.signal.aborted ? [] : settings.map(",
     put: "settings.map(",
   }),
+  caughtBy("test/unit/app/read-accounts.test.ts", "waits for a thread that never answers", {
+    file: "src/app/own-thread.ts",
+    find: "const signal = AbortSignal.timeout(this.#withinMs);",
+    put: "const signal = AbortSignal.timeout(this.#withinMs * 10_000);",
+  }),
   caughtBy("test/unit/app/start-order.test.ts", "packs what a worker is told all at once", {
     file: "src/app/start-order.ts",
     find: "      parts.push(serialize(pack(value.slice(at, at + PART))));\n      yield;",

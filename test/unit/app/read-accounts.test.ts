@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { OperatorPages } from "../../../src/app/operator-pages.ts";
+import { OwnThread } from "../../../src/app/own-thread.ts";
 import { moneyInThread } from "../../../src/app/read-accounts.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -43,6 +44,18 @@ test("a process that has closed everything ends, though its books are still bein
   });
   await once(child, "close");
   expect([child.exitCode, child.signalCode]).toEqual([0, null]);
+});
+
+test("a thread that never answers is not waited for", async () => {
+  const endless = join(await temporary(), "endless.mjs");
+  await writeFile(endless, "setInterval(() => undefined, 1_000);");
+  using thread = new OwnThread({
+    script: endless,
+    command: "read-config",
+    isAwaited: true,
+    withinMs: 20,
+  });
+  await expect(thread.ask({})).rejects.toThrow("nothing was read within 0.02 s");
 });
 
 test("what the overview tells of money is read and summed up by nobody who has the ledger", async () => {
