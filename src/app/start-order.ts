@@ -99,10 +99,14 @@ export function unpack(value: unknown): unknown {
 
 function copy(value: unknown, each: (member: unknown) => unknown): unknown {
   if (Array.isArray(value)) return value.map(each);
-  if (typeof value !== "object" || value === null) return value;
   // Bytes and maps cross as they are.
-  if (Object.getPrototypeOf(value) !== Object.prototype) return value;
+  if (!isPlain(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, each(member)]));
+}
+
+function isPlain(value: unknown): value is object {
+  const isObject = typeof value === "object" && value !== null;
+  return isObject && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 /** What {@link packSteps} has made: a value in which long lists stand for parts, and these as bytes. */
@@ -136,8 +140,7 @@ function* packInto(value: unknown, parts: Uint8Array[]): Steps<unknown> {
     for (const each of value) packed.push(yield* packInto(each, parts));
     return packed;
   }
-  if (typeof value !== "object" || value === null) return value;
-  if (Object.getPrototypeOf(value) !== Object.prototype) return pack(value);
+  if (!isPlain(value)) return pack(value);
   const packed: [name: string, value: unknown][] = [];
   for (const [name, member] of Object.entries(value)) {
     packed.push([name, yield* packInto(member, parts)]);

@@ -37,6 +37,18 @@ async function complaint(call: Promise<unknown>): Promise<string> {
   throw new Error("did not fail");
 }
 
+/** An empty database becomes what the program left that knew so many migrations. */
+async function leaveAt(url: string, version: number): Promise<void> {
+  await sql(url, "CREATE SCHEMA coinslot");
+  await sql(
+    url,
+    `CREATE TABLE coinslot.migrations (
+       version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  for (const each of MIGRATIONS.slice(0, version)) await sql(url, each);
+  await sql(url, `INSERT INTO coinslot.migrations SELECT generate_series(1, ${version})`);
+}
+
 describe("the tables", () => {
   it("are made once by five replicas that start together", async () => {
     const url = await server.database();
@@ -76,14 +88,7 @@ describe("the tables", () => {
     const url = await server.database();
     await using replicas = new Replicas(url);
     // As the first version left it.
-    await sql(url, "CREATE SCHEMA coinslot");
-    await sql(
-      url,
-      `CREATE TABLE coinslot.migrations (
-         version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
-    );
-    await sql(url, MIGRATIONS[0] ?? "");
-    await sql(url, "INSERT INTO coinslot.migrations (version) VALUES (1)");
+    await leaveAt(url, 1);
     await sql(
       url,
       `INSERT INTO coinslot.payments (payment_key, state, version, binding, target, idempotency_key,
@@ -108,16 +113,9 @@ describe("the tables", () => {
   it("change while an older program is between the lock of a row and its write, and stop neither", async () => {
     const url = await server.database();
     await using replicas = new Replicas(url);
-    await sql(url, "CREATE SCHEMA coinslot");
-    await sql(
-      url,
-      `CREATE TABLE coinslot.migrations (
-         version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
-    );
     // An index takes the weaker lock of the table, a trigger behind it the stronger one.
     const known = MIGRATIONS.findIndex((each) => each.includes("CREATE INDEX transfers_back"));
-    for (const each of MIGRATIONS.slice(0, known)) await sql(url, each);
-    await sql(url, `INSERT INTO coinslot.migrations SELECT generate_series(1, ${known})`);
+    await leaveAt(url, known);
     const older = new Client({ connectionString: url });
     await older.connect();
     try {
