@@ -249,6 +249,7 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   "shadow-paid":
     "nothing was charged: the route is in shadow mode, and the payment that was shown is as good as before",
   denied: "nothing is left to do",
+  member: "nothing was asked: whoever has signed in has it for nothing",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:
     "nothing is paid yet: a client that can pay asks again with a payment, nothing is left to do here",

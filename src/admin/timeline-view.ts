@@ -65,10 +65,11 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   unavailable: "no payment taken",
   unknown: "outcome not known yet",
   paid: "paid and delivered",
+  member: "known, and not asked to pay",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
 };
-const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
+const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "member", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {

@@ -3,7 +3,7 @@
  * here with one has settled it, and its attempt is stored.
  */
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
-import type { Admission, Paid } from "../payments/sale/admission.ts";
+import type { Admission, GoodsRequest, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -26,6 +26,9 @@ import type { Client } from "./client/client.ts";
 import {
   shownIn,
   versionOf,
+  type MemberDecision,
+  type PresentedDecision,
+  type SignedInDecision,
   type PricedDecision,
   soldTarget,
   type PricedPlan,
@@ -39,6 +42,7 @@ import { forward } from "./request-trace.ts";
 import { areEvents } from "./upstream/kept-answer.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
+import { unfitOf } from "./unfit.ts";
 import type { Visitor } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
@@ -64,6 +68,41 @@ export interface PricedVisit {
   readonly help: Help;
   readonly challenge: Challenge;
   readonly snapshot: Snapshot;
+}
+
+/** What the paywall is asked for. */
+export function goodsRequest(
+  visitor: Visitor,
+  decision: PresentedDecision | SignedInDecision,
+  client: Client,
+): GoodsRequest {
+  return {
+    binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
+    target: soldTarget(decision),
+    unfit: () => unfitOf(visitor, decision),
+    repeats: repeatsOf({ visitor, decision }),
+    client: client.address,
+    isGone: () => visitor.isGone(),
+    onGone: (listener) => visitor.onGone(listener),
+    onReset: (listener) => visitor.onReset(listener),
+    refusal: () => visitor.refusal(decision.plan.engine, client.address),
+    readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+  };
+}
+
+/** Of a priced route, for who has it for nothing: what is sold is not for shared caches, and whose it is goes along. */
+export function memberPassage(
+  { plan, target, account, group, shownIn: vary }: MemberDecision,
+  lines: readonly string[],
+): Omit<Passage, "client"> {
+  const known = ["X-402-Payer", account.address, "X-402-Network", account.network];
+  return {
+    target,
+    requestHeaders: group === null ? known : [...known, "X-402-Group", group],
+    responseSet: [...lines, "Cache-Control", plan.cacheControl],
+    responseAdded: ["Vary", vary],
+    sale: null,
+  };
 }
 
 /** In place of an upstream's answer, which there is not, and will not be: ours, and the operator is told why. */
@@ -310,7 +349,7 @@ class SoldAnswer {
 }
 
 /** How often what a request buys may be fetched again: nobody compares what its body, or a tunnel, asks for. */
-export function repeatsOf({
+function repeatsOf({
   visitor,
   decision: { soldMethod, plan },
 }: Pick<PricedVisit, "visitor" | "decision">): number {

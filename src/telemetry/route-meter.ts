@@ -43,6 +43,7 @@ export const PAYMENT_OUTCOMES = [
   "unavailable",
   "unknown",
   "paid",
+  "member",
   "replayed",
   "undelivered",
 ] as const;

@@ -18,10 +18,11 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 import {
-  readBought,
   readIdentified,
+  readOpened,
   readOutcome,
   readProof,
+  readRecognized,
   readSettled,
   readStoredResponse,
 } from "./payment-service-answers.ts";
@@ -94,7 +95,15 @@ export class RemotePaymentService implements PaymentService {
   ): ReturnType<PaymentService["signedIn"]> {
     const [signingIn, claimant, signal] = asked;
     const context = currentContext();
-    return readBought(await this.#wait("signedIn", [signingIn, claimant, context], signal));
+    return readRecognized(await this.#wait("signedIn", [signingIn, claimant, context], signal));
+  }
+
+  async openSession(
+    ...asked: Parameters<PaymentService["openSession"]>
+  ): ReturnType<PaymentService["openSession"]> {
+    const [signIn, memberships, claimant, signal] = asked;
+    const values = [signIn, memberships, claimant, currentContext()];
+    return readOpened(await this.#wait("openSession", values, signal));
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

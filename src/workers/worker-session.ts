@@ -9,12 +9,14 @@ import type {
   LocalPaymentService,
   Payment,
   SigningIn,
+  Memberships,
 } from "../payments/sale/payment-service.ts";
 import type { ClaimTerms, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { SignIn } from "../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Handler } from "./channel.ts";
 import {
@@ -93,8 +95,21 @@ export class WorkerSession {
           this.#store(async () => {
             const asked = signingIn as SigningIn;
             const found = await payments.signedIn(asked, String(claimant), this.#within(signal));
-            return found.ok ? { ...found, value: found.value.map(sentPayment) } : found;
+            if (!found.ok) return found;
+            const { bought, ...known } = found.value;
+            return { ...found, value: { ...known, bought: bought.map(sentPayment) } };
           }),
+        ),
+      openSession: ([signIn, memberships, claimant, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(() =>
+            payments.openSession(
+              signIn as SignIn,
+              memberships as Memberships,
+              String(claimant),
+              this.#within(signal),
+            ),
+          ),
         ),
       prove: ([request, claimant, context], signal) =>
         inContext(readContext(context), () =>

@@ -60,8 +60,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets what was paid for be kept by everybody",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `"Cache-Control", plan.cacheControl`,
-    put: `"X-Cache-Control", plan.cacheControl`,
+    find: `responseAdded: ["Vary", vary, ...help.lines],`,
+    put: `responseAdded: ["Vary", vary, ...help.lines, "Cache-Control", "public"],`,
     topics: ["methods"],
   },
   {

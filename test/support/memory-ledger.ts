@@ -44,7 +44,7 @@ import {
   type OpenRefundState,
 } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
-import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
+import { type PaidSale, type SignInUse, type SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { ForgottenInStep, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedOutcome, type Tombstone } from "../../src/ledger/tombstone.ts";
@@ -377,6 +377,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
       .sort(([, one], [, other]) => rank(one.row) - rank(other.row))
       .slice(0, MAX_OWED);
     return inOrder.map(([key, { row }]) => ({ key, request: requestOf(row) }));
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    this.#requireOpen();
+    return this.#store.purchases(payer, routes);
   }
 
   async useSignIn(use: SignInUse): Promise<SignInVerdict> {

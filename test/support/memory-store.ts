@@ -13,6 +13,8 @@ import {
   SIGN_IN_KEY_BYTES,
   SIGN_IN_MARGIN_MS,
   type SignInUse,
+  MAX_PURCHASES,
+  type PaidSale,
   type SignInVerdict,
 } from "../../src/ledger/sign-ins.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
@@ -218,6 +220,22 @@ export class MemoryStore {
       if (state !== "CLOSED" && !isTaken) accounts.set(name, { network, address, epoch });
     }
     return [...accounts.values()];
+  }
+
+  purchases(payer: string, routes: readonly string[] | null): readonly PaidSale[] {
+    const paid = [...this.payments].filter(([, { row }]) => {
+      const isPaid = !["CLAIMED", "SIGNED", "FAILED"].includes(row.state) && row.binding !== null;
+      if (row.refundState !== null) return false;
+      const isSold = routes === null || (row.route !== null && routes.includes(row.route));
+      return isPaid && isSold && row.payer.toLowerCase() === payer.toLowerCase();
+    });
+    return paid
+      .toReversed()
+      .slice(0, MAX_PURCHASES)
+      .map(([key, { row, claimedMs: createdMs }]) => {
+        const { network, route } = row;
+        return { key, network, route, createdMs };
+      });
   }
 
   useSignIn({ nonce, payer, untilMs }: SignInUse, nowMs: number): SignInVerdict {

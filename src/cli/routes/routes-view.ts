@@ -3,6 +3,7 @@ import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
   type Config,
+  type OfferSettings,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -32,6 +33,8 @@ export interface RuleView {
   readonly pattern: string;
   readonly action: "priced" | "free" | "deny";
   readonly prices: readonly PriceView[];
+  /** What members of each group pay; none: nothing. */
+  readonly members: Readonly<Record<string, readonly PriceView[]>>;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
 }
@@ -82,16 +85,25 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     methods,
     pattern,
     action: action.kind,
-    prices: offers.map(({ network, asset, payTo, amountAtomic, dollars }) => ({
-      network,
-      asset: asset.address,
-      symbol: asset.symbol,
-      amount: formatAmount(amountAtomic, asset.decimals),
-      amountAtomic: amountAtomic.toString(),
-      dollars,
-      payTo,
-    })),
+    prices: offers.map(priceView),
+    members: Object.fromEntries(
+      action.kind === "priced"
+        ? action.prices.map(({ group, offers: own }) => [group, own.map(priceView)])
+        : [],
+    ),
     upstream: action.kind === "deny" ? null : action.upstream,
+  };
+}
+
+function priceView({ network, asset, payTo, amountAtomic, dollars }: OfferSettings): PriceView {
+  return {
+    network,
+    asset: asset.address,
+    symbol: asset.symbol,
+    amount: formatAmount(amountAtomic, asset.decimals),
+    amountAtomic: amountAtomic.toString(),
+    dollars,
+    payTo,
   };
 }
 

@@ -6,9 +6,10 @@ import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { repeat, type RepeatSettings } from "./after-sale.ts";
 import type { Context } from "../reading/context.ts";
+import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
-import { fault, notYet } from "../reading/reading.ts";
+import { fault, LASTING, LASTING_FORM, notYet, readLasting } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -55,6 +56,8 @@ export interface PricedAction {
   readonly upstream: string;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
   readonly offers: readonly OfferSettings[];
+  /** What it costs members, in the order written: the first group that somebody is in counts. */
+  readonly prices: readonly MemberPrice[];
   /** "" when not given. */
   readonly description: string;
   /** "" when not given. */
@@ -75,6 +78,8 @@ export interface PricedAction {
   readonly paymentIdentifier: IdentifierUse;
   /** Of its `GET`. */
   readonly repeat: RepeatSettings;
+  /** How long who has paid has all that the route serves, milliseconds; null: no longer than for one request. */
+  readonly grantMs: number | null;
   readonly redirects: RedirectUse;
   /** Statuses of 400 and above that are what is sold, too. */
   readonly goods: readonly number[];
@@ -128,6 +133,7 @@ const priceBlock = map({
     price,
     "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
   ),
+  prices: memberPrices,
   accept: optional(
     listOf(acceptEntry),
     "Networks and tokens in which this route is paid, in place of the global `accept`.",
@@ -188,6 +194,11 @@ const priceBlock = map({
     "Whether buyers name their purchases, in place of the global `paymentIdentifier`.",
   ),
   repeat: optional(repeat, "In place of the global `repeat`."),
+  grants: optional(
+    text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM),
+    "For how long who has paid for the route has everything that it serves, without paying again: signed in with the account " +
+      "that has paid.",
+  ),
   redirects: optional(
     word(REDIRECT_USES),
     "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
@@ -284,7 +295,8 @@ function resolveAction(
   const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
-  return inMode(parts.mode, priced(UNSAID, upstream, pricing.offers(path, wanted), parts));
+  const sold = { offers: pricing.offers(path, wanted), prices: [] };
+  return inMode(parts.mode, priced(UNSAID, upstream, sold, parts));
 }
 
 function inMode(mode: Mode, action: PricedAction): RouteAction {
@@ -320,7 +332,9 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
-  return inMode(block.mode ?? parts.mode, priced(block, upstream, offers, parts));
+  const prices =
+    offers.length === 0 ? [] : resolveMemberPrices(block.prices, { path, wanted }, parts);
+  return inMode(block.mode ?? parts.mode, priced(block, upstream, { offers, prices }, parts));
 }
 
 /** What a block says that says nothing. */
@@ -329,13 +343,13 @@ const UNSAID = priceBlock.parse({});
 function priced(
   block: PriceBlock,
   upstream: string,
-  offers: PricedAction["offers"],
+  sold: Pick<PricedAction, "offers" | "prices">,
   usual: Pick<UsualTerms, "paymentIdentifier" | "repeat">,
 ): PricedAction {
   return {
     kind: "priced",
     upstream,
-    offers,
+    ...sold,
     description: block.description ?? "",
     mimeType: block.mimeType ?? "",
     maxTimeoutSeconds: block.maxTimeoutSeconds,
@@ -347,6 +361,7 @@ function priced(
     cacheControl: block.cacheControl,
     paymentIdentifier: block.paymentIdentifier ?? usual.paymentIdentifier,
     repeat: block.repeat === undefined ? usual.repeat : block.repeat,
+    grantMs: block.grants ?? null,
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,

@@ -25,8 +25,8 @@ import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
-import { boughtBy, useSignIn } from "./sqlite-sign-ins.ts";
-import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
+import { boughtBy, readPurchases, useSignIn } from "./sqlite-sign-ins.ts";
+import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { Tombstone } from "../tombstone.ts";
 import type { UsedElsewhere } from "../used-elsewhere.ts";
 import { Waiters } from "../waiters.ts";
@@ -230,6 +230,12 @@ export class SqliteCore {
       const payment = { key: key as PaymentKey, request: requestOf(row) };
       return isToBeHad(row, sale, nowMs) ? [payment] : [];
     });
+  }
+
+  /** See {@link SignInUses.purchases}. */
+  purchases(payer: string, routes: readonly string[] | null): readonly PaidSale[] {
+    this.storeNow();
+    return readPurchases(this.#database, payer, routes);
   }
 
   useSignIn(use: SignInUse): Promise<SignInVerdict> {

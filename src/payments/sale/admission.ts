@@ -16,6 +16,7 @@ import { findNetwork } from "../../x402/network.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { printable } from "../../x402/printable.ts";
 import type { Refusal } from "../../x402/result.ts";
+import type { ProvenAccount } from "../../x402/session.ts";
 import { refuseSignIn } from "../../x402/sign-in.ts";
 import type { RequirementsV2 } from "../../x402/version-2.ts";
 import type {
@@ -104,6 +105,12 @@ export type Admission =
       readonly settlement: SettledPayment;
       readonly target: string;
     }
+  /** It is proven who asks, nothing is charged, and what it costs him may be something else; null: no purchase grants it. */
+  | {
+      readonly kind: "recognized";
+      readonly account: ProvenAccount;
+      readonly granted: Granted | null;
+    }
   /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
@@ -129,6 +136,13 @@ export type Admission =
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
+
+/** A purchase by which more is to be had than it has bought. */
+export interface Granted {
+  readonly key: PaymentKey;
+  /** Milliseconds since the epoch. */
+  readonly untilMs: number;
+}
 
 /** The request lacks what is declared of it. */
 export interface Unfit {
@@ -195,7 +209,7 @@ export interface Deliverable {
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
 export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
-export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" | "led" }>;
+export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" | "led" | "recognized" }>;
 
 const WITHHELD = {
   kind: "owed",
@@ -356,6 +370,11 @@ export const USED = refusedReplay(
 export function refusedSignIn(code: string, detail: string): Declined {
   return { kind: "refused", refusal: refuseSignIn(code, detail).error };
 }
+
+export const NOTHING_LEFT = refusedSignIn(
+  "no_purchase",
+  "what this account has bought here was given as often as it is, or has ended meanwhile",
+);
 
 function exhausted({
   transaction,

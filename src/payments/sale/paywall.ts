@@ -4,8 +4,7 @@
  * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
  * have. So does a flight that finds the payment in the hands of another process.
  */
-import { hash, randomUUID } from "node:crypto";
-import { networkOf } from "../../http/ip-address.ts";
+import { randomUUID } from "node:crypto";
 import type { Payment } from "../facilitator.ts";
 import {
   type ClaimOutcome,
@@ -17,6 +16,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import type { BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
@@ -26,7 +26,7 @@ import {
   mayHold,
   NOT_LOOKED_UP,
   notChosen,
-  refusedSignIn,
+  NOTHING_LEFT,
   UNRESOLVED,
   type Admission,
   type GoodsRequest,
@@ -34,9 +34,11 @@ import {
   type Presented,
   type Settled,
 } from "./admission.ts";
+import { claimantOf } from "./claimant.ts";
 import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, PaymentService } from "./payment-service.ts";
+import { NO_MEMBERSHIP, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
 import { Waiting } from "./waiting.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
@@ -70,10 +72,7 @@ interface Flight extends Takeoff {
   readonly land: () => void;
 }
 
-/**
- * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
- * failed as the delivery was to begin, and may have stored that it began.
- */
+/** How one look at the ledger ended. `unsure`: it failed as the delivery was to begin, and may have stored that it began. */
 type Turn = Admission | SoldClaim | "unsure" | "wait-over" | "lost";
 
 /**
@@ -84,11 +83,6 @@ const ANEW = "anew";
 type Own = Admission | typeof ANEW;
 /** How often that is done for one request; each time somebody else has dropped it. */
 const MAX_ANEW = 3;
-
-const NOTHING_LEFT = refusedSignIn(
-  "no_purchase",
-  "what this account has bought here was given as often as it is, or has ended meanwhile",
-);
 
 export class Paywall {
   readonly #options: PaywallOptions;
@@ -127,23 +121,39 @@ export class Paywall {
     return IN_FLIGHT;
   }
 
-  /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
-  async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
-    const { time } = this.#options;
-    const settlementWaitMs = this.#settlementWaitMs;
+  /** See {@link PaymentService.openSession}. */
+  openSession(
+    signIn: SignIn,
+    memberships: Memberships,
+    client: string,
+  ): ReturnType<PaymentService["openSession"]> {
+    const signal = this.#options.time.timeout(this.#settlementWaitMs);
+    return this.#payments.openSession(signIn, memberships, claimantOf(client), signal);
+  }
+
+  /**
+   * What its payer has bought before by such a request, for whoever has signed in: nothing is charged. `recognized` where
+   * he has nothing of that, and is a member, or has paid for more than one request.
+   */
+  async admitSignedIn(
+    signIn: SignIn | BuyerSession,
+    asked: GoodsRequest,
+    { memberships, grant }: Pick<SigningIn, "memberships" | "grant"> = NO_MEMBERSHIP,
+  ): Promise<Admission> {
     const { binding, target, client } = asked;
-    const signal = time.timeout(settlementWaitMs);
-    let bought: readonly Payment[];
+    const signal = this.#options.time.timeout(this.#settlementWaitMs);
+    let recognized: Recognized;
     try {
-      const signingIn = { signIn, binding, target };
+      const signingIn = { signIn, binding, target, memberships, grant };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
-      bought = found.value;
+      recognized = found.value;
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
     let undecided: Admission | undefined;
-    for (const payment of bought) {
+    const { account, membership, granted } = recognized;
+    for (const payment of recognized.bought) {
       notePayment(payment.key);
       const takeoff = { proof: "signed-in", signal, isNew: true, unclaimed: NOTHING_LEFT } as const;
       const admission = await this.#join(payment, asked, takeoff);
@@ -151,7 +161,10 @@ export class Paywall {
       if (isUndecided(admission)) undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
     }
-    return undecided ?? NOTHING_LEFT;
+    if (undecided !== undefined) return undecided;
+    const isSession = "kind" in signIn;
+    if (membership === "none" && granted === null && !isSession) return NOTHING_LEFT;
+    return { kind: "recognized", account, granted };
   }
 
   async #admitOnce(presented: Presented): Promise<Own> {
@@ -481,9 +494,4 @@ export class Paywall {
     this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
     return NOT_LOOKED_UP;
   }
-}
-
-/** One for each client, as far as its address tells: of IPv6 the network of 64 bits, within which it may move. */
-function claimantOf(client: string): string {
-  return hash("sha256", `coinslot claimant ${networkOf(client)}`);
 }

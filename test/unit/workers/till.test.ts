@@ -228,7 +228,10 @@ describe("the death of a worker", () => {
 function tillBefore(answer: unknown): RemotePaymentService {
   const [near, far] = portPair();
   const serves = Object.fromEntries(
-    ["identify", "step", "charge", "answer", "signedIn"].map((name) => [name, () => answer]),
+    ["identify", "step", "charge", "answer", "signedIn", "openSession"].map((name) => [
+      name,
+      () => answer,
+    ]),
   );
   const other = new Channel(far, { serves, time: systemTime });
   onTestFinished(() => other.close());
@@ -257,14 +260,19 @@ describe("a till at the other end", () => {
     const payments = tillBefore(answer);
     const unreadable = { name: "ChannelFault", kind: "unreadable" };
     const offers = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
-    const asked = { ...offers, binding: "GET /", target: "/" };
+    const sale = { binding: "GET /", target: "/" };
+    const asked = { ...offers, ...sale };
+    const memberships = { key: "free", code: "none" } as const;
     await expect(
       payments.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject(unreadable);
     await expect(payments.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(
-      payments.signedIn({ signIn, binding: "GET /", target: "/" }, "", signal),
+      payments.signedIn({ signIn, memberships, grant: null, ...sale }, "", signal),
     ).rejects.toMatchObject(unreadable);
+    await expect(payments.openSession(signIn, memberships, "", signal)).rejects.toMatchObject(
+      unreadable,
+    );
     await expect(
       payments.charge(new Payment(key, request), termsOf({ request }), signal),
     ).rejects.toMatchObject(unreadable);

@@ -66,6 +66,8 @@ async function openShop(
     redirects: "pass",
     goods: new Set(),
     input: null,
+    members: [],
+    grant: null,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);
