@@ -27,7 +27,16 @@ import {
   mayBePaid,
   unresolvedClaim,
 } from "./doubted.ts";
-import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
+import {
+  answer,
+  collect,
+  deliver,
+  deliverAll,
+  repeat,
+  replay,
+  undeliver,
+  unread,
+} from "./deliveries.ts";
 import { firstRow, type FirstUse } from "./first-use.ts";
 import { refund, statusOf, type CountedRefunds } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
@@ -140,6 +149,7 @@ const JUDGES: Judges = {
   repeat: (row, { asked }, moment) => repeat(row, asked, moment),
   collected: (row, _, moment) => collect(row, moment),
   unread: (row, _, moment) => unread(row, moment),
+  answered: (row, given, moment) => answer(row, given, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
   refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
