@@ -67,6 +67,7 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   paid: "paid and delivered",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
+  unsold: "nothing to sell, not charged",
 };
 const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
@@ -225,7 +226,9 @@ function stagesOf(known: Known, head: TimelineHead): readonly StageView[] {
   const { record, question } = known;
   const isUnread = record.end?.outcome === "malformed";
   const asked = head.presented === null && !isUnread ? record : question;
-  const steps = (["verification", "settlement", "delivery"] as const).map((name) =>
+  const hasWorked = record.steps.some(({ name }) => name === "work");
+  const work = hasWorked ? (["work"] as const) : [];
+  const steps = (["verification", ...work, "settlement", "delivery"] as const).map((name) =>
     stageOf(name, record.steps),
   );
   return [questionStage(asked), paymentStage(known, head), ...steps];

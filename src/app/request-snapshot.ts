@@ -103,7 +103,8 @@ export function* snapshotSteps(
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
       const told = { protocol, service, identifier, memo, signIn };
-      const terms = { ...told, blockhashes, networks, route: route.key };
+      const isSettledAfter = action.settle === "after";
+      const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))
@@ -111,7 +112,7 @@ export function* snapshotSteps(
       const { cacheControl, repeat, redirects } = action;
       const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
       const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
-      const sold = { tokens, cacheControl, repeat, redirects, goods, input };
+      const sold = { tokens, cacheControl, repeat, redirects, goods, input, isSettledAfter };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };

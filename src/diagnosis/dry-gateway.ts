@@ -212,6 +212,7 @@ const NO_PAYMENT_SERVICE: PaymentService = {
   identify: () => Promise.reject(unreachable()),
   prove: () => Promise.reject(unreachable()),
   signedIn: () => Promise.reject(unreachable()),
+  vet: () => Promise.reject(unreachable()),
   charge: () => Promise.reject(unreachable()),
   resume: () => Promise.reject(unreachable()),
   step: () => Promise.reject(unreachable()),

@@ -74,6 +74,8 @@ export interface PricedPlan {
   readonly goods: ReadonlySet<number>;
   /** Null: nothing of it is checked. */
   readonly input: DeclaredInput | null;
+  /** The backend works first, and is paid for what it has answered. */
+  readonly isSettledAfter: boolean;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */

@@ -20,9 +20,11 @@
  *                                                       -> abandoned
  *                                                       -> replayed ----> the kept answer again
  *                                                       -> admitted ----> deliver, and record that
+ *                                                       -> unsold ------> what the backend answered, uncharged
  *
- * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
- * a priced route before its payment is durably settled: `deliver` has one caller, and `admitted` one source.
+ * Not a middleware chain: the order of the stages is the safety argument. `deliver` has one caller, and `admitted` one
+ * source: a payment that is durably settled. Of a route with `settle: before` no upstream sees a request before that; of
+ * one with `settle: after` it does (`held-work.ts`), and no client sees a good answer of it before that.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -60,6 +62,9 @@ import {
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
 import { deliver, repeatsOf, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
+import { deliverHeld } from "./held-delivery.ts";
+import { HeldBytes } from "./held-response.ts";
+import { HeldWork, UNHOLDABLE } from "./held-work.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
@@ -97,6 +102,8 @@ export class Gateway {
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
+  /** Answers that wait to be paid. */
+  readonly #held = new HeldBytes();
 
   constructor(options: GatewayOptions) {
     const { paywall, telemetry } = options;
@@ -272,10 +279,15 @@ export class Gateway {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
         .run(async () => {
-          const ending = await this.#end(visit, await this.#admit(visit, decision));
-          const { kind, version } = decision;
-          if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
-          return ending;
+          const work = this.#workOf(visit);
+          try {
+            const ending = await this.#end(visit, await this.#admit(visit, decision, work), work);
+            const { kind, version } = decision;
+            if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
+            return ending;
+          } finally {
+            work?.free();
+          }
         })
         .finally(leave);
     });
@@ -288,11 +300,14 @@ export class Gateway {
   #admit(
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
+    work: HeldWork | null,
   ): Promise<Admission> {
+    const isHeld = decision.plan.isSettledAfter && visitor.replaying === null;
     const asked: GoodsRequest = {
       binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
       target: soldTarget(decision),
-      unfit: () => unfitOf(visitor, decision),
+      unfit: () => (isHeld ? UNHOLDABLE : unfitOf(visitor, decision)),
+      work: work === null ? undefined : (wanted) => work.work(wanted),
       repeats: repeatsOf({ visitor, decision }),
       client: client.address,
       isGone: () => visitor.isGone(),
@@ -308,17 +323,38 @@ export class Gateway {
         : Promise.resolve({ kind: "refused", refusal: signIn.error });
     }
     const { payment, accepted } = decision;
+    const { isSettledAfter } = decision.plan;
     const accepts = acceptable(decision);
     const name = nameOf(decision);
     const route = decision.plan.label;
     const named = name.ok ? { identifier: name.value } : { misnamed: name.error };
     return challenge.lookInto(client, (doubt) =>
-      this.#paywall.admit({ ...asked, payment, accepted, accepts, route, ...named, doubt }),
+      this.#paywall.admit({
+        ...asked,
+        payment,
+        accepted,
+        accepts,
+        isSettledAfter,
+        route,
+        ...named,
+        doubt,
+      }),
     );
   }
 
+  /** Null where it is settled before its backend is asked. */
+  #workOf(visit: PricedVisit): HeldWork | null {
+    const { visitor, decision } = visit;
+    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
+    return isFirst ? new HeldWork(visit, this.#held, this.#telemetry) : null;
+  }
+
   /** Every exit of a priced route. */
-  #end(visit: PricedVisit, outcome: Outcome): RequestEnding | Promise<RequestEnding> {
+  #end(
+    visit: PricedVisit,
+    outcome: Outcome,
+    work: HeldWork | null = null,
+  ): RequestEnding | Promise<RequestEnding> {
     const { visitor, decision, client, lines, challenge } = visit;
     const { meter } = decision.plan;
     switch (outcome.kind) {
@@ -363,8 +399,16 @@ export class Gateway {
         return endingOf(ABANDONED, "undelivered", meter);
       case "replayed":
         return replay(visit, outcome, this.#telemetry);
-      case "admitted":
-        return inSpan("delivery", {}, () => deliver(visit, outcome.paid, this.#telemetry));
+      case "unsold":
+        return work?.end() ?? endingOf(ABANDONED, "unsold", meter);
+      case "admitted": {
+        const { paid } = outcome;
+        const hand = () =>
+          paid.answer === undefined
+            ? deliver(visit, paid, this.#telemetry)
+            : deliverHeld(visit, paid, work, this.#telemetry);
+        return inSpan("delivery", {}, hand);
+      }
     }
   }
 

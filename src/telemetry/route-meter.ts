@@ -45,6 +45,7 @@ export const PAYMENT_OUTCOMES = [
   "paid",
   "replayed",
   "undelivered",
+  "unsold",
 ] as const;
 
 export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];

@@ -34,6 +34,7 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
+  answered: readFlag,
   status: readStatus,
   collected: () => undefined,
   unread: () => undefined,
@@ -84,10 +85,7 @@ export function readIdentified(value: unknown): Result<Identified, Refusal | "mi
 export function readBought(value: unknown): Result<readonly Payment[], Declined> {
   const fields = record(value);
   if (fields["ok"] === false) {
-    const error = record(fields["error"]);
-    if (error["kind"] === "limited") count(error["seconds"]);
-    else readSettled(error);
-    check(error["kind"] !== "settled");
+    readVetted(record(fields["error"]));
     return err(fields["error"] as Declined);
   }
   const payments = fields["value"];
@@ -162,6 +160,14 @@ function readClaim(value: unknown): ClaimOutcome {
       check(false);
   }
   return value as ClaimOutcome;
+}
+
+export function readVetted(value: unknown): Declined | undefined {
+  if (value === undefined) return undefined;
+  const declined = record(value);
+  if (declined["kind"] === "limited") count(declined["seconds"]);
+  else check(readSettled(declined).kind !== "settled");
+  return value as Declined;
 }
 
 export function readSettled(value: unknown): Settled {

@@ -75,6 +75,13 @@ export class WorkerSession {
       answer: stored((key: PaymentKey) => payments.answer(key)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
+      vet: ([, terms, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(() => {
+            const claimed = terms as ClaimTerms;
+            return payments.vet(this.#read(claimed.request), claimed, this.#within(signal));
+          }),
+        ),
       charge: ([key, terms, context], signal) =>
         inContext(readContext(context), () =>
           this.#settle(key as PaymentKey, signal, (limit) => {
@@ -114,7 +121,8 @@ export class WorkerSession {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#storing);
-    const { life, logger } = this.#options;
+    const { life, logger, payments } = this.#options;
+    payments.dropWorks();
     await this.#persist(async () => {
       const freed = await life.end(new Set(this.#settling.keys()));
       if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");

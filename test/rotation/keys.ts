@@ -121,7 +121,7 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   redirects: "follow",
   goods: [404],
   checkInput: false,
-  settle: "before",
+  settle: "after",
   upstream: "other",
 };
 

@@ -1,14 +1,13 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
 import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { ok } from "../../x402/result.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { repeat, type RepeatSettings } from "./after-sale.ts";
 import type { Context } from "../reading/context.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
-import { fault, notYet } from "../reading/reading.ts";
+import { fault } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -76,11 +75,16 @@ export interface PricedAction {
   /** Of its `GET`. */
   readonly repeat: RepeatSettings;
   readonly redirects: RedirectUse;
+  readonly settle: SettleTime;
   /** Statuses of 400 and above that are what is sold, too. */
   readonly goods: readonly number[];
   /** Whether {@link input} is checked before a payment is taken. */
   readonly checkInput: boolean;
 }
+
+/** `after`: the backend works first, and is paid for what it has answered. */
+const SETTLE_TIMES = ["before", "after"] as const;
+export type SettleTime = (typeof SETTLE_TIMES)[number];
 
 const REDIRECT_USES = ["pass", "follow"] as const;
 type RedirectUse = (typeof REDIRECT_USES)[number];
@@ -207,11 +211,10 @@ const priceBlock = map({
     true,
   ),
   settle: optional(
-    text(
-      (when) => (when === "before" ? ok(when) : notYet("settling at another time than `before`")),
-      { enum: ["before"] },
-    ),
-    "When the payment is settled: before the backend sees the request.",
+    word(SETTLE_TIMES),
+    "When the payment is settled. before: then the backend sees the request. after: the payment is verified, the backend " +
+      "answers, and only what is goods is settled and given to the buyer. Such an answer is held until then: it is no " +
+      "stream, and no larger than 1 MiB.",
     "before",
   ),
 });
@@ -320,7 +323,23 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
+  if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
   return inMode(block.mode ?? parts.mode, priced(block, upstream, offers, parts));
+}
+
+/** What is paid after the work is held until then. */
+function refuseUnheld({ mimeType }: PriceBlock, path: Path, { tree, problems }: Context): void {
+  const hint = "leave the key out: then it is paid before";
+  if (tree.has(["sidecar"])) {
+    const message =
+      "cannot be `after` beside sidecar: your own proxy has the answer, and nobody holds it";
+    problems.error(path, fault("bad-value", message, hint));
+  }
+  if (mimeType !== undefined && /^text\/event-stream\b/i.test(mimeType)) {
+    const message =
+      "cannot be `after` where the answer is a stream of events: it is not held until it is paid";
+    problems.error(path, fault("bad-value", message, hint));
+  }
 }
 
 /** What a block says that says nothing. */
@@ -350,6 +369,7 @@ function priced(
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,
+    settle: block.settle,
   };
 }
 

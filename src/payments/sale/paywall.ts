@@ -1,6 +1,7 @@
 /**
  * The money side of a request: a presented payment is claimed, verified and settled before the
- * upstream sees anything, and is sold once. One payment has one flight through this process; whoever
+ * upstream sees anything, and is sold once. Where it is sold so, the upstream works for a payment that is claimed and
+ * verified, and is settled when there is something to sell (decision record 102). One payment has one flight through this process; whoever
  * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
  * have. So does a flight that finds the payment in the hands of another process.
  */
@@ -33,11 +34,15 @@ import {
   type DeadClaim,
   type Presented,
   type Settled,
+  type Unbegun,
+  type UNSOLD,
 } from "./admission.ts";
+import type { Flight, Takeoff } from "./flight.ts";
 import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, PaymentService } from "./payment-service.ts";
 import { Waiting } from "./waiting.ts";
+import { WorkFirst } from "./work-first.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
 export const RECORDED_WITHIN_MS = 1_000;
@@ -50,24 +55,6 @@ export interface PaywallOptions {
   readonly time: Time;
   /** Unguessable, another one each time. */
   readonly newIdempotencyKey?: () => string;
-}
-
-/** How a payment is taken off with. */
-interface Takeoff {
-  readonly signal: AbortSignal;
-  /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
-  readonly isNew: boolean;
-  /** What is answered where nobody has it, in place of charging it. */
-  readonly unclaimed?: Admission | undefined;
-}
-
-/** One payment's way from the claim to the recorded delivery. */
-interface Flight extends Takeoff {
-  readonly payment: Payment;
-  readonly presented: GoodsRequest;
-  readonly terms: ClaimTerms;
-  /** Ends the flight; the next one may begin. */
-  readonly land: () => void;
 }
 
 /**
@@ -95,6 +82,7 @@ export class Paywall {
   #settlementWaitMs: number;
   readonly #payments: PaymentService;
   readonly #goods: Goods;
+  readonly #workFirst: WorkFirst;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
   /** Requests with new payments that collect what is owed, by the keys of these. */
@@ -106,6 +94,7 @@ export class Paywall {
     this.#settlementWaitMs = options.settlementWaitMs;
     this.#payments = options.payments;
     this.#goods = new Goods(options);
+    this.#workFirst = new WorkFirst(options.payments);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
   }
 
@@ -225,9 +214,11 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, binding, target, route, identifier, misnamed } = presented;
+    const { payment, accepted, accepts, isSettledAfter } = presented;
+    const { binding, target, route, identifier, misnamed } = presented;
     try {
-      const asked = { payment, accepted, accepts, binding, target, route, identifier };
+      const offered = { payment, accepted, accepts, isSettledAfter };
+      const asked = { ...offered, binding, target, route, identifier };
       const identified = await this.#payments.identify(asked);
       if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {
         return { kind: "malformed", refusal: misnamed };
@@ -325,13 +316,16 @@ export class Paywall {
     const { key } = payment;
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
+    const course = { isUncharged: presented.work !== undefined, isWorked: false };
     let left: Promise<unknown> = Promise.resolve();
     const leave = (unbegun?: string): Promise<unknown> => {
       left = Promise.all([left, this.#goods.record(key, { kind: "leave", unbegun })]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
-    const stay = presented.onGone(() => void leave());
+    const stay = presented.onGone(
+      () => void leave(course.isUncharged ? terms.idempotencyKey : undefined),
+    );
     const land = (): void => {
       stay();
       // Stored later, it could be the next flight's that is left.
@@ -340,7 +334,8 @@ export class Paywall {
         landing.resolve();
       });
     };
-    const admission = await this.#board(key, { ...takeoff, payment, presented, terms, land });
+    const flight = { ...takeoff, payment, presented, terms, land, course };
+    const admission = await this.#board(key, flight);
     if (admission === ANEW) {
       land();
       return ANEW;
@@ -362,7 +357,9 @@ export class Paywall {
     if (admission.kind === "admitted") return admission;
     // Before the client is told, whose next request may come at once.
     if (mayHold(admission)) {
-      const unbegun = "unbegun" in admission ? admission.unbegun : undefined;
+      // Gone on with by whoever shows it next, it would be charged for work that nobody has done.
+      const known = course.isUncharged ? terms.idempotencyKey : undefined;
+      const unbegun = "unbegun" in admission ? admission.unbegun : known;
       await waitWithin(leave(unbegun), this.#recordedSoon(), undefined);
     }
     // Others need not wait while this request's body is read: the payment is delivered.
@@ -433,6 +430,8 @@ export class Paywall {
     const settled = await this.#settle(claim, flight);
     if (settled.kind !== "settled") return settled;
     if (flight.presented.isGone()) return ABANDONED;
+    const answer = await this.#workFirst.answerOf(key, claim, flight);
+    if (flight.presented.isGone()) return ABANDONED;
     try {
       const { idempotencyKey } = settled;
       const { target, claimant, proof } = flight.terms;
@@ -442,16 +441,22 @@ export class Paywall {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";
     }
-    return { kind: "admitted", paid: this.#goods.paid(key, settled, flight) };
+    return { kind: "admitted", paid: this.#goods.paid(key, settled, flight, answer) };
   }
 
   #settle(
     claim: Exclude<ClaimOutcome, { kind: "busy" | "sold" }>,
-    { payment, terms, signal }: Flight,
-  ): Promise<Settled> {
+    flight: Flight,
+  ): Promise<Settled | typeof UNSOLD> {
+    const { payment, presented, terms, signal } = flight;
     switch (claim.kind) {
       case "granted":
-        return this.#payments.charge(payment, terms, signal);
+        return presented.work === undefined
+          ? this.#payments.charge(payment, terms, signal)
+          : this.#workFirst.charge(presented.work, flight, {
+              drop: (answer, isBackends) => this.#drop(payment.key, flight, answer, isBackends),
+              settleBy: () => this.#patience(payment),
+            });
       case "unresolved":
         return this.#payments.resume(payment.key, claim, signal);
       case "settled":
@@ -468,9 +473,10 @@ export class Paywall {
     key: PaymentKey,
     { terms }: Flight,
     answer: Answer,
-  ): Promise<Answer | Admission> {
+    isBackends = false,
+  ): Promise<Answer | (typeof NOT_LOOKED_UP & Unbegun)> {
     try {
-      await this.#payments.step(key, { kind: "released" });
+      await this.#payments.step(key, { kind: "released", ...(isBackends && { isBackends }) });
       return answer;
     } catch (cause) {
       return { ...this.#notLookedUp(cause), unbegun: terms.idempotencyKey };

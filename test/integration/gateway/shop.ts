@@ -122,6 +122,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     redirects: "pass",
     goods: new Set(),
     input: null,
+    isSettledAfter: false,
     ...options.sold,
   };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };

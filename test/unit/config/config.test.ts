@@ -133,6 +133,7 @@ describe("a configuration", () => {
           paymentIdentifier: "off",
           repeat: { forMs: 600_000, times: 10 },
           redirects: "pass",
+          settle: "before",
           goods: [],
           checkInput: true,
         },

@@ -66,6 +66,7 @@ async function openShop(
     redirects: "pass",
     goods: new Set(),
     input: null,
+    isSettledAfter: false,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);
