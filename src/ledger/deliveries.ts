@@ -92,8 +92,8 @@ export function answer(
   { idempotencyKey, sold }: Omit<TransitionOf<"answered">, "kind">,
   { life, nowMs }: Moment,
 ): Step<boolean> {
-  const isOurs = row?.state === "CLAIMED" && row.claimedBy === life && !row.offered;
-  if (!isOurs || row.idempotencyKey !== idempotencyKey) return { outcome: false };
+  const isOurs = row?.state === "CLAIMED" && row.claimedBy === life && row.binding !== null;
+  if (!isOurs || row.offered || row.idempotencyKey !== idempotencyKey) return { outcome: false };
   const kept = keepable(sold);
   const note = kept === null ? ANSWERED : `${ANSWERED}; the answer is kept`;
   if (kept === null) return { outcome: true, next: after(row), note };
