@@ -95,14 +95,12 @@ export function answer(
   const isOurs = row?.state === "CLAIMED" && row.claimedBy === life && row.binding !== null;
   if (!isOurs || row.offered || row.idempotencyKey !== idempotencyKey) return { outcome: false };
   const kept = keepable(sold);
-  const note = kept === null ? ANSWERED : `${ANSWERED}; the answer is kept`;
+  const note = `answered by the backend${kept === null ? "" : " and kept"}, to be settled`;
   if (kept === null) return { outcome: true, next: after(row), note };
   const next = { ...after(row), servedTarget: digestedTarget(kept.target) };
   const response = { ...kept.response, bodyHash: kept.bodyHash };
   return { outcome: true, next, note, answer: { response, untilMs: nowMs + ANSWERED_MS } };
 }
-
-const ANSWERED = "answered by the backend, to be settled";
 
 /** The last attempt ends in the refund, in one step: nobody has it delivered in between. */
 export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {

@@ -179,6 +179,8 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   const busy = { kind: "busy", version: row.version } as const;
   // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
   if (!isFor(row, terms)) return isOpen(row) ? busy : foreign(row, terms);
+  // What was made for another target is settled, and not for this request.
+  if (isOpen(row) && !isForTarget(row, terms.target)) return busy;
   if (row.state === "FAILED") return failedClaim(row);
   if (row.state === "DELIVERED") return sold(row, terms, moment);
   // What a request waits for is not owed yet: a payer who signed anew for it would be charged.

@@ -30,15 +30,26 @@ export function describeAnswered(open: OpenLedger): void {
     await bring(ledger, payment, "claimed");
     expect(await ledger.step(key, answered)).toBe(true);
     expect(await ledger.answer(key)).toEqual(KEPT);
+    // Whoever asks for something else with it waits, and goes on with nothing.
+    const elsewhere = termsOf(payment, { target: OTHER_TARGET });
+    expect(await ledger.step(key, { kind: "claim", terms: elsewhere })).toMatchObject({
+      kind: "busy",
+    });
     await sign(ledger, [payment]);
+    await ledger.step(key, { kind: "leave" });
+    expect(await ledger.step(key, { kind: "claim", terms: elsewhere })).toMatchObject({
+      kind: "busy",
+    });
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
+      kind: "unresolved",
+    });
     await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     expect(await ledger.answer(key)).toEqual(KEPT);
     const shown = await ledger.books.show(key);
     expect(shown?.events.map(({ note }) => note)).toContain(
-      "answered by the backend, to be settled; the answer is kept",
+      "answered by the backend and kept, to be settled",
     );
     // For its own target alone.
-    const elsewhere = termsOf(payment, { target: OTHER_TARGET });
     expect(await ledger.step(key, { kind: "claim", terms: elsewhere })).toMatchObject({
       kind: "spent",
       delivered: false,
