@@ -283,7 +283,7 @@ export class Front {
     isRepeat: boolean,
     onSent: () => void,
   ): Promise<200 | 302 | 404 | 502> {
-    const { boundary, life, journal, random, mood } = this.#options;
+    const { boundary, life, journal, mood } = this.#options;
     return boundary.cross(life, {
       name: "upstream",
       mostMs: UPSTREAM_MS,
