@@ -85,7 +85,10 @@ export function readIdentified(value: unknown): Result<Identified, Refusal | "mi
 export function readBought(value: unknown): Result<readonly Payment[], Declined> {
   const fields = record(value);
   if (fields["ok"] === false) {
-    readVetted(record(fields["error"]));
+    const error = record(fields["error"]);
+    if (error["kind"] === "limited") count(error["seconds"]);
+    else readSettled(error);
+    check(error["kind"] !== "settled");
     return err(fields["error"] as Declined);
   }
   const payments = fields["value"];
@@ -164,10 +167,9 @@ function readClaim(value: unknown): ClaimOutcome {
 
 export function readVetted(value: unknown): Declined | undefined {
   if (value === undefined) return undefined;
-  const declined = record(value);
-  if (declined["kind"] === "limited") count(declined["seconds"]);
-  else check(readSettled(declined).kind !== "settled");
-  return value as Declined;
+  const settled = readSettled(value);
+  check(settled.kind !== "settled");
+  return settled as Declined;
 }
 
 export function readSettled(value: unknown): Settled {

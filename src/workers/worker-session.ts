@@ -75,11 +75,16 @@ export class WorkerSession {
       answer: stored((key: PaymentKey) => payments.answer(key)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
-      vet: ([, terms, context], signal) =>
+      vet: ([key, terms, context], signal) =>
         inContext(readContext(context), () =>
-          this.#store(() => {
+          this.#store(async () => {
             const claimed = terms as ClaimTerms;
-            return payments.vet(this.#read(claimed.request), claimed, this.#within(signal));
+            const payment = this.#read(claimed.request);
+            const declined = await payments.vet(payment, claimed, this.#within(signal));
+            // Nobody works for it who does not hear that it is good.
+            const isLost = declined === undefined && signal.aborted;
+            if (isLost) await payments.step(key as PaymentKey, { kind: "released" });
+            return declined;
           }),
         ),
       charge: ([key, terms, context], signal) =>

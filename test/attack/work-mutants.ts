@@ -74,7 +74,7 @@ export const WORK_MUTANTS: readonly Mutant[] = [
   caughtBy(FIRST_TEST, "works for whoever is denied, or has no money", {
     file: FIRST,
     find: "if (declined !== undefined) return declined;",
-    put: "if (declined?.kind === 'limited') return declined;",
+    put: "if (declined?.kind === 'unknown') return declined;",
   }),
   caughtBy(FIRST_TEST, "works again for what is kept", {
     file: FIRST,

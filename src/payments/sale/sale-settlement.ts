@@ -39,6 +39,7 @@ import {
   refusedSettlement,
   unavailable,
   UNRESOLVED,
+  type Barred,
   type Declined,
   type Begun,
   type FailedSettlement,
@@ -151,10 +152,8 @@ export class Settlement {
       return undefined;
     }
     good.decided();
-    const declined: Declined =
-      work === "crowded"
-        ? refused("insufficient_funds", UNDER_WAY)
-        : { kind: "limited", seconds: work };
+    const declined =
+      work === "crowded" ? refused("insufficient_funds", UNDER_WAY) : overworked(work);
     return (await this.#release(key, terms)) ?? declined;
   }
 
@@ -424,6 +423,18 @@ export class Settlement {
     const level = cause instanceof CrowdedFault ? "debug" : "warn";
     this.#options.logger[level]({ err: cause, network }, said);
   }
+}
+
+function overworked(seconds: number): Barred {
+  const detail =
+    "too much is under way for this payer that is not paid yet, or was asked for and not paid for lately; " +
+    "nothing was charged, and the same payment may be sent again later";
+  return {
+    kind: "barred",
+    status: 429,
+    refusal: { code: "invalid_transaction_state", detail },
+    seconds,
+  };
 }
 
 /** What was seen in its payer's purse; undefined: nobody says, as where it is settled elsewhere. */

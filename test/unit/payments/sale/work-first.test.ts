@@ -270,8 +270,9 @@ describe("what a payer may have done for nothing", () => {
     const all = Array.from({ length: MAX_UNPAID_WORKS }, () => "insufficient_funds");
     expect(await spoil(stage, MAX_UNPAID_WORKS)).toEqual(all);
     const over = asked(90);
-    expect(await paywall.admit(over.request)).toEqual({
-      kind: "limited",
+    expect(await paywall.admit(over.request)).toMatchObject({
+      kind: "barred",
+      status: 429,
       seconds: UNPAID_WORK_MS / 1000,
     });
     expect([over.works, await stateOf(ledger, 90)]).toEqual([[], "(none)"]);
@@ -281,7 +282,7 @@ describe("what a payer may have done for nothing", () => {
     for (const number of [91, 92, 93])
       await paidOf(await paywall.admit(asked(number).request)).delivered();
     facilitator.onSettle = async () => REFUSED;
-    expect(await spoil(stage, 2, 94)).toEqual(["insufficient_funds", "limited"]);
+    expect(await spoil(stage, 2, 94)).toEqual(["insufficient_funds", "barred"]);
   });
 
   it("is not what its backend has failed, nor what nobody knows the outcome of", async () => {
@@ -312,7 +313,7 @@ describe("what a payer may have done for nothing", () => {
       client,
     );
     expect(tell(await paywall.admit(leaving.request))).toBe("abandoned");
-    expect(tell(await paywall.admit(asked(1).request))).toBe("limited");
+    expect(tell(await paywall.admit(asked(1).request))).toBe("barred");
   });
 
   it("at one time is what is in his purse", async () => {
