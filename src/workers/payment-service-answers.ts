@@ -165,8 +165,8 @@ function readClaim(value: unknown): ClaimOutcome {
   return value as ClaimOutcome;
 }
 
-export function readVetted(value: unknown): Declined | undefined {
-  if (value === undefined) return undefined;
+export function readVetted(value: unknown): Declined | "good" {
+  if (value === "good") return value;
   const settled = readSettled(value);
   check(settled.kind !== "settled");
   return settled as Declined;

@@ -74,11 +74,7 @@ export class RemotePaymentService implements PaymentService {
     await this.#wait("changed", [key, version], signal).catch(() => undefined);
   }
 
-  async vet(
-    { key }: Payment,
-    terms: ClaimTerms,
-    signal: AbortSignal,
-  ): Promise<Declined | undefined> {
+  async vet({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good"> {
     return readVetted(await this.#wait("vet", [key, terms, currentContext()], signal));
   }
 

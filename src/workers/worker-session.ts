@@ -80,11 +80,11 @@ export class WorkerSession {
           this.#store(async () => {
             const claimed = terms as ClaimTerms;
             const payment = this.#read(claimed.request);
-            const declined = await payments.vet(payment, claimed, this.#within(signal));
+            const vetted = await payments.vet(payment, claimed, this.#within(signal));
             // Nobody works for it who does not hear that it is good.
-            const isLost = declined === undefined && signal.aborted;
+            const isLost = vetted === "good" && signal.aborted;
             if (isLost) await payments.step(key as PaymentKey, { kind: "released" });
-            return declined;
+            return vetted;
           }),
         ),
       charge: ([key, terms, context], signal) =>

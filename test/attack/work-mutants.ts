@@ -73,8 +73,8 @@ export const WORK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(FIRST_TEST, "works for whoever is denied, or has no money", {
     file: FIRST,
-    find: "if (declined !== undefined) return declined;",
-    put: "if (declined?.kind === 'unknown') return declined;",
+    find: 'if (vetted !== "good") return vetted;',
+    put: 'if (vetted !== "good" && vetted.kind === "unknown") return vetted;',
   }),
   caughtBy(FIRST_TEST, "works again for what is kept", {
     file: FIRST,

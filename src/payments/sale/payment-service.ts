@@ -144,9 +144,9 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   ): Promise<Result<readonly Payment[], Declined>>;
   /**
    * Verifies a payment that the caller has claimed with these terms, and reserves for it, before somebody works for it.
-   * Undefined: it is good, and to be charged, or its claim to be given back.
+   * One that is good is to be charged, or its claim to be given back.
    */
-  vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | undefined>;
+  vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good">;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */

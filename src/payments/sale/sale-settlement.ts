@@ -133,13 +133,9 @@ export class Settlement {
 
   /**
    * Verifies a payment that this request has claimed, and reserves for it, as if it were charged now: then somebody works
-   * for it, and charges it, or drops it. Undefined: it is good.
+   * for it, and charges it, or drops it.
    */
-  async vet(
-    payment: Payment,
-    terms: ClaimTerms,
-    signal: AbortSignal,
-  ): Promise<Declined | undefined> {
+  async vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good"> {
     const { key, request } = payment;
     const good = await this.#take(payment, terms, signal);
     if (good.kind !== "good") return good;
@@ -149,7 +145,7 @@ export class Settlement {
     if (typeof work === "object") {
       this.drop(key, "spoilt");
       this.#vetted.set(key, { idempotencyKey, work, decided: good.decided });
-      return undefined;
+      return "good";
     }
     good.decided();
     const declined =

@@ -49,8 +49,8 @@ export class WorkFirst {
     const { idempotencyKey, target } = terms;
     // Also where one that was charged before was dropped, and is granted anew.
     course.isUncharged = true;
-    const declined = await this.#payments.vet(payment, terms, signal);
-    if (declined !== undefined) return declined;
+    const vetted = await this.#payments.vet(payment, terms, signal);
+    if (vetted !== "good") return vetted;
     if (presented.isGone()) return drop(ABANDONED);
     if (!course.isWorked) {
       const payer = payerOf(request.paymentPayload);
