@@ -12,6 +12,7 @@ const SETTLEMENT = "src/payments/sale/sale-settlement.ts";
 const ROUTES = "src/config/routes/routes.ts";
 
 const GOODS_TEST = "test/integration/settle-after.test.ts";
+const SHOP_TEST = "test/integration/gateway/settle-after-shop.test.ts";
 const KILL_TEST = "test/integration/settle-after-kill.test.ts";
 const FIRST_TEST = "test/unit/payments/sale/work-first.test.ts";
 const HELD_TEST = "test/unit/gateway/held-response.test.ts";
@@ -41,7 +42,7 @@ export const WORK_MUTANTS: readonly Mutant[] = [
     find: "(isHeld ? UNHOLDABLE : unfitOf(visitor, decision))",
     put: "(isHeld ? null : unfitOf(visitor, decision))",
   }),
-  caughtBy(GOODS_TEST, "lets the backend work on for who has left", {
+  caughtBy(SHOP_TEST, "lets the backend work on for who has left", {
     file: "src/gateway/visitor.ts",
     find: `else response.on("close", () => into.destroy());`,
     put: "",

@@ -89,6 +89,25 @@ describe("a buyer", () => {
     expect(settledOf(stage)).toBe(1);
   });
 
+  test("who leaves cuts the backend off, which nobody waits for", async () => {
+    const begun = Promise.withResolvers<void>();
+    const over = Promise.withResolvers<void>();
+    // Nothing else ends it before the test does.
+    const upstream = { responseTimeoutMs: 3_600_000, idleTimeoutMs: 3_600_000 };
+    const stage = await shopOf(
+      (_request, response) => {
+        response.on("close", () => over.resolve());
+        begun.resolve();
+      },
+      { sold, upstream },
+    );
+    const client = new RawClient(stage.port, head());
+    await begun.promise;
+    client.socket.destroy();
+    await over.promise;
+    expect(settledOf(stage)).toBe(0);
+  });
+
   test("over HTTP/2 pays for what he gets, and for nothing else", async () => {
     let status = 500;
     const origin = await backend(
