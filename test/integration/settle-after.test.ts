@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodeFunctionData, parseAbi } from "viem";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from "vitest";
 import { MAX_HELD_BYTES } from "../../src/gateway/held-response.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../src/x402/header.ts";
 import { headerJson, present, PURSE, richBuyer, sign, VERSIONS } from "../support/buyer.ts";
@@ -38,6 +38,7 @@ beforeAll(async () => {
   GET /parts: { price: $0.01, settle: after, repeat: { for: 10m, times: 3 } }
   GET /led: { price: $0.01, settle: after, redirects: follow }
   GET /before: $0.01
+  GET /shadow: { mode: shadow, price: $0.01, settle: after }
   GET /free: free
 `,
     backend: (request, response) => {
@@ -254,6 +255,18 @@ describe("what is no goods", () => {
     socket.destroy();
     return text;
   }
+});
+
+test("a route in shadow mode passes everything, and holds nothing", async () => {
+  const buyer = await richBuyer(chain);
+  const header = await sign(buyer, work());
+  const large: Handler = (_request, response) =>
+    void response.end(Buffer.alloc(MAX_HELD_BYTES + 1));
+  script = [large];
+  const answer = await present(`${gateway.url}/shadow`, header);
+  expect([answer.status, answer.text.length]).toEqual([200, MAX_HELD_BYTES + 1]);
+  expect(answer.receipt).toBeUndefined();
+  await unpaid(buyer);
 });
 
 describe("a buyer who has left while the backend works", () => {

@@ -214,7 +214,8 @@ const priceBlock = map({
     word(SETTLE_TIMES),
     "When the payment is settled. before: then the backend sees the request. after: the payment is verified, the backend " +
       "answers, and only what is goods is settled and given to the buyer. Such an answer is held until then: it is no " +
-      "stream, and no larger than 1 MiB.",
+      "stream, and no larger than 1 MiB. A payer who cannot pay any more by then has had the work for nothing: 16 " +
+      "times, and once more each minute.",
     "before",
   ),
 });
