@@ -260,7 +260,7 @@ export class LocalPaymentService implements PaymentService {
   ): Promise<OutcomeOf<Kind>> {
     // Nobody works for it any more.
     if (transition.kind === "released" || transition.kind === "leave") {
-      const isBackends = "isBackends" in transition && transition.isBackends === true;
+      const isBackends = "isBackends" in transition && transition.isBackends;
       this.#settlement.drop(key, isBackends ? "ours" : "spoilt");
     }
     const isRefundedLast = this.#refundsLast(networkOfKey(key));
