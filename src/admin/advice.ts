@@ -268,6 +268,9 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   replayed: "the kept answer was given once more and nothing was charged for it",
   undelivered:
     "paid, and the buyer did not get all of it: the same payment can be sent again. Look at the backend",
+  unsold:
+    "nothing was charged: the route is paid after the work (`settle: after`), and the backend had nothing to sell. The " +
+    "same payment can be sent again; look at the backend where it should have had",
 };
 
 const TRY_AGAIN =

@@ -116,7 +116,8 @@ export function* snapshotSteps(
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
       const told = { protocol, service, identifier, memo, signIn };
-      const terms = { ...told, blockhashes, networks, route: route.key };
+      const isSettledAfter = action.settle === "after";
+      const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
@@ -136,7 +137,7 @@ export function* snapshotSteps(
       });
       const { grantMs: forMs } = action;
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant };
+      const known = { members, grant, isSettledAfter };
       const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };

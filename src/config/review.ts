@@ -102,7 +102,9 @@ function reviewSites(sites: readonly Site<Config>[], isComplete: boolean, contex
     if (site.routes.length !== tree.keys([...sitePath(site.site), "routes"]).length) continue;
     warnOfFreeHoles(site, context);
     if (isComplete) warnOfFreeAliases(site, context);
-    reviewRoutes(site.routes, site.limits.settlementWaitMs, context);
+    const { limits, upstreams } = site;
+    const { settlementWaitMs } = limits;
+    reviewRoutes(site.routes, { settlementWaitMs, upstreams }, context);
   }
   if (isComplete) warnOfSharedBackends(sites, context);
   for (const site of sites) {

@@ -213,6 +213,7 @@ const NO_PAYMENT_SERVICE: PaymentService = {
   prove: () => Promise.reject(unreachable()),
   signedIn: () => Promise.reject(unreachable()),
   openSession: () => Promise.reject(unreachable()),
+  vet: () => Promise.reject(unreachable()),
   charge: () => Promise.reject(unreachable()),
   resume: () => Promise.reject(unreachable()),
   step: () => Promise.reject(unreachable()),

@@ -85,6 +85,8 @@ export interface PricedPlan {
   readonly members: readonly MemberTerms[];
   /** Who has it without paying again, since he has paid for one of these routes; null: nobody. */
   readonly grant: Grant | null;
+  /** The backend works first, and is paid for what it has answered. */
+  readonly isSettledAfter: boolean;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */

@@ -72,14 +72,20 @@ export interface PricedVisit {
 
 /** What the paywall is asked for. */
 export function goodsRequest(
-  visitor: Visitor,
-  decision: PresentedDecision | SignedInDecision,
-  client: Client,
+  {
+    visitor,
+    decision,
+    client,
+  }: Pick<PricedVisit, "visitor" | "client"> & {
+    readonly decision: PresentedDecision | SignedInDecision;
+  },
+  work: { readonly work: NonNullable<GoodsRequest["work"]> } | null,
 ): GoodsRequest {
   return {
     binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
     target: soldTarget(decision),
     unfit: () => unfitOf(visitor, decision),
+    work: work === null ? undefined : (wanted) => work.work(wanted),
     repeats: repeatsOf({ visitor, decision }),
     client: client.address,
     isGone: () => visitor.isGone(),
@@ -108,7 +114,11 @@ export function memberPassage(
 /** In place of an upstream's answer, which there is not, and will not be: ours, and the operator is told why. */
 export function unserved(
   visitor: Visitor,
-  { status, reason, detail }: Unanswered,
+  {
+    status,
+    reason,
+    detail,
+  }: { readonly [Fact in "reason" | "detail"]: string } & { status: number },
   own: OwnAnswer,
   { logger }: Telemetry,
 ): RequestEnding {
@@ -133,7 +143,7 @@ export async function deliver(
   const receipt: Receipt = { version, lines: [...cors, ...told], help: beside };
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
-  const answered = new SoldAnswer(visit, paid);
+  const answered = new AnsweredSale(visit, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
   let refusal: Promise<void> | undefined;
@@ -177,6 +187,19 @@ export async function deliver(
   const isLed = delivery.kind === "delivered" && answered.leadsOn(delivery.status);
   const isSold = attempt === null || isLed;
   step?.end(isSold, deliveryNote(delivery));
+  return concluded(visit, paid, { delivery, isSold }, telemetry);
+}
+
+/** Says what became of a delivery. */
+export function concluded(
+  { visitor, decision }: PricedVisit,
+  paid: Paid,
+  { delivery, isSold }: { readonly delivery: Delivery; readonly isSold: boolean },
+  telemetry: Telemetry,
+): RequestEnding {
+  const { settlement } = paid;
+  const { plan } = decision;
+  const version = versionOf(decision);
   const { transaction, network, payer } = settlement;
   const sale = { requestId: visitor.id, route: plan.label, version, network, transaction, payer };
   const facts = { ...sale, delivery: delivery.kind };
@@ -245,9 +268,9 @@ function paidPassage(
 }
 
 /** What the backend has answered to a sale. */
-class SoldAnswer {
+export class AnsweredSale {
   readonly #visit: PricedVisit;
-  readonly #paid: Paid;
+  readonly #paid: Pick<Paid, "terms">;
   /** The payment is for a `GET`, of which the request asks for the head alone. */
   readonly #isLook: boolean;
   /** The head that was judged last, by which it is known again. */
@@ -261,7 +284,7 @@ class SoldAnswer {
   #ledTo: string | null = null;
   readonly #followed: string[] = [];
 
-  constructor(visit: PricedVisit, paid: Paid) {
+  constructor(visit: PricedVisit, paid: Pick<Paid, "terms">) {
     this.#visit = visit;
     this.#paid = paid;
     const { visitor, decision } = visit;
@@ -377,7 +400,7 @@ function isPartOfLittle(lines: readonly string[]): boolean {
  */
 function attemptOf(
   delivery: Delivery,
-  answered: SoldAnswer,
+  answered: AnsweredSale,
   visitor: Visitor,
 ): BrokenDelivery | null {
   const { status } = delivery;
@@ -396,7 +419,7 @@ function attemptOf(
  * What is left where no answer came: that is the backend's fault, but for what the buyer has sent too much of, or has not
  * sent whole: he may have held it back until the backend gave up.
  */
-function leftUnanswered({ sent, reason }: Unanswered, { request }: Visitor): BrokenDelivery {
+export function leftUnanswered({ sent, reason }: Unanswered, { request }: Visitor): BrokenDelivery {
   const isWhole = !hasRequestBody(request) || request.complete;
   return { sent, served: null, isBackends: reason !== "too-large" && isWhole };
 }

@@ -23,10 +23,12 @@
  *                                                       -> abandoned
  *                                                       -> replayed ----> the kept answer again
  *                                                       -> admitted ----> deliver, and record that
+ *                                                       -> unsold ------> what the backend answered, uncharged
  *
- * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
- * a priced route before its payment is durably settled: `deliver` has one caller, and `admitted` one source. Who has it
- * for nothing is a member by the configuration, or by a purchase in the ledger, and has proven that he is that account.
+ * Not a middleware chain: the order of the stages is the safety argument. `deliver` has one caller, and `admitted` one
+ * source: a payment that is durably settled. Of a route with `settle: before` no upstream sees a request before that; of
+ * one with `settle: after` it does (`held-work.ts`), and no client sees a good answer of it before that. Who has it for
+ * nothing is a member by the configuration, or by a purchase in the ledger, and has proven that he is that account.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -37,7 +39,6 @@ import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { beginAccess, noteShadow } from "./access.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -58,7 +59,6 @@ import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
   shownIn,
   versionOf,
-  type Decision,
   type FreeDecision,
   type MemberDecision,
   type PricedPlan,
@@ -69,24 +69,26 @@ import {
 import { declinedAnswer } from "./declined.ts";
 import {
   deliver,
-  memberPassage,
   goodsRequest,
+  memberPassage,
   replay,
   unserved,
   UNSOLD,
   type PricedVisit,
 } from "./delivery.ts";
+import { deliverHeld } from "./held-delivery.ts";
+import { HeldBytes } from "./held-response.ts";
+import { HeldWork } from "./held-work.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
-import { statusAnswer } from "./payment-status.ts";
 import { memberOf, membershipsOf } from "./membership.ts";
-import { openSession } from "./sessions.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
+import { Tellings } from "./tellings.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 import {
@@ -120,15 +122,19 @@ export class Gateway {
   readonly #paywall: Paywall;
   readonly #telemetry: Telemetry;
   readonly #endings: Endings;
+  readonly #tellings: Tellings;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
+  /** Answers that wait to be paid. */
+  readonly #held = new HeldBytes();
 
   constructor(options: GatewayOptions) {
     const { paywall, telemetry } = options;
     this.work = new Work(options);
     this.#challenged = options.challenged;
     this.#paywall = paywall;
+    this.#tellings = new Tellings(paywall, this.work, (...asked) => this.#clientOf(...asked));
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
     this.#unnamed = new UnnamedProxies(telemetry.logger);
@@ -209,9 +215,9 @@ export class Gateway {
       case "listing":
         return endWith(visitor, declinedAnswer(decision, visitor.request, site));
       case "status":
-        return this.#tellStatus(visitor, decision.payment, generation, site);
+        return this.#tellings.status(visitor, decision.payment, generation, site);
       case "session":
-        return this.#tellSession(visitor, decision, generation, site);
+        return this.#tellings.session(visitor, decision, generation, site);
       case "free":
         return this.#serveFree(visitor, decision, generation, site);
       case "member":
@@ -221,59 +227,6 @@ export class Gateway {
       case "signed-in":
       case "presented":
         return this.#sell(visitor, decision, generation, site);
-    }
-  }
-
-  /**
-   * For whoever has the URL of a receipt: each look at the ledger counts as a request without payment, and takes a place
-   * as any other.
-   */
-  #tellStatus(
-    visitor: Visitor,
-    payment: PaymentKey,
-    generation: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    return this.#tell(visitor, generation, site, async (_, lines) => {
-      const answer = statusAnswer(await this.#paywall.status(payment), lines);
-      return { answer, outcome: "free", meter: null };
-    });
-  }
-
-  #tellSession(
-    visitor: Visitor,
-    decision: Extract<Decision, { kind: "session" }>,
-    generation: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    return this.#tell(visitor, generation, site, ({ address }, lines) => {
-      return openSession(this.#paywall, decision, { address, lines });
-    });
-  }
-
-  /** What anybody may ask the ledger for: a request without payment, in a place. */
-  async #tell(
-    visitor: Visitor,
-    { settings, challenge }: Generation,
-    site: ServedSite,
-    answer: (client: Client, lines: readonly string[]) => Promise<OwnAnswer>,
-  ): Promise<RequestEnding> {
-    const client = this.#clientOf(visitor.request, settings, site);
-    const lines = corsLines(site.cors, visitor.request);
-    const seconds = challenge.waitForWord(client);
-    if (seconds > 0) {
-      const limited = limitedAnswer(seconds, undefined, lines);
-      return endWith(visitor, { answer: limited, outcome: "limited", meter: null });
-    }
-    const placed = this.work.place(client.address, visitor);
-    const leave = placed instanceof Promise ? await placed : placed;
-    if (leave === undefined) {
-      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
-    }
-    try {
-      return endWith(visitor, await answer(client, lines));
-    } finally {
-      leave();
     }
   }
 
@@ -355,10 +308,15 @@ export class Gateway {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
         .run(async () => {
-          const ending = await this.#end(visit, await this.#admit(visit, decision));
-          const { kind, version } = decision;
-          if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
-          return ending;
+          const work = this.#workOf(visit);
+          try {
+            const ending = await this.#end(visit, await this.#admit(visit, decision, work), work);
+            const { kind, version } = decision;
+            if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
+            return ending;
+          } finally {
+            work?.free();
+          }
         })
         .finally(leave);
     });
@@ -371,8 +329,9 @@ export class Gateway {
   #admit(
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
+    work: HeldWork | null,
   ): Promise<Admission> {
-    const asked = goodsRequest(visitor, decision, client);
+    const asked = goodsRequest({ visitor, decision, client }, work);
     if (decision.kind === "signed-in") {
       const { signIn, plan } = decision;
       if (!signIn.ok) return Promise.resolve({ kind: "refused", refusal: signIn.error });
@@ -380,17 +339,38 @@ export class Gateway {
       return this.#paywall.admitSignedIn(signIn.value, asked, { memberships, grant: plan.grant });
     }
     const { payment, accepted } = decision;
+    const { isSettledAfter } = decision.plan;
     const accepts = acceptable(decision);
     const name = nameOf(decision);
     const route = decision.plan.label;
     const named = name.ok ? { identifier: name.value } : { misnamed: name.error };
     return challenge.lookInto(client, (doubt) =>
-      this.#paywall.admit({ ...asked, payment, accepted, accepts, route, ...named, doubt }),
+      this.#paywall.admit({
+        ...asked,
+        payment,
+        accepted,
+        accepts,
+        isSettledAfter,
+        route,
+        ...named,
+        doubt,
+      }),
     );
   }
 
+  /** Null where it is settled before its backend is asked. */
+  #workOf(visit: PricedVisit): HeldWork | null {
+    const { visitor, decision } = visit;
+    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
+    return isFirst ? new HeldWork(visit, this.#held, this.#telemetry) : null;
+  }
+
   /** Every exit of a priced route. */
-  #end(visit: PricedVisit, outcome: Outcome): RequestEnding | Promise<RequestEnding> {
+  #end(
+    visit: PricedVisit,
+    outcome: Outcome,
+    work: HeldWork | null = null,
+  ): RequestEnding | Promise<RequestEnding> {
     const { visitor, decision, client, lines, challenge } = visit;
     const { meter } = decision.plan;
     switch (outcome.kind) {
@@ -434,8 +414,16 @@ export class Gateway {
         return endingOf(ABANDONED, "undelivered", meter);
       case "replayed":
         return replay(visit, outcome, this.#telemetry);
-      case "admitted":
-        return inSpan("delivery", {}, () => deliver(visit, outcome.paid, this.#telemetry));
+      case "unsold":
+        return work?.end() ?? endingOf(ABANDONED, "unsold", meter);
+      case "admitted": {
+        const { paid } = outcome;
+        const hand = () =>
+          paid.answer === undefined
+            ? deliver(visit, paid, this.#telemetry)
+            : deliverHeld(visit, paid, work, this.#telemetry);
+        return inSpan("delivery", {}, hand);
+      }
     }
   }
 

@@ -46,6 +46,7 @@ export const PAYMENT_OUTCOMES = [
   "member",
   "replayed",
   "undelivered",
+  "unsold",
 ] as const;
 
 export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];

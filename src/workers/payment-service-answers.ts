@@ -38,6 +38,7 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
+  answered: readFlag,
   status: readStatus,
   collected: () => undefined,
   unread: () => undefined,
@@ -197,6 +198,13 @@ function readClaim(value: unknown): ClaimOutcome {
       check(false);
   }
   return value as ClaimOutcome;
+}
+
+export function readVetted(value: unknown): Declined | "good" {
+  if (value === "good") return value;
+  const settled = readSettled(value);
+  check(settled.kind !== "settled");
+  return settled as Declined;
 }
 
 export function readSettled(value: unknown): Settled {

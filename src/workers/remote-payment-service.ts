@@ -1,5 +1,5 @@
 /** The payment service in a worker: each question goes to the process that keeps the ledger and the chains. */
-import type { Begun, Settled } from "../payments/sale/admission.ts";
+import type { Begun, Declined, Settled } from "../payments/sale/admission.ts";
 import {
   HOLD_ENDS,
   type Payment,
@@ -25,6 +25,7 @@ import {
   readRecognized,
   readSettled,
   readStoredResponse,
+  readVetted,
 } from "./payment-service-answers.ts";
 
 /** How long the ledger may take to answer, the way there and back included, milliseconds. */
@@ -72,6 +73,10 @@ export class RemotePaymentService implements PaymentService {
   /** Never rejects: where the answer does not come the row is looked at once more, which fails by itself. */
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
     await this.#wait("changed", [key, version], signal).catch(() => undefined);
+  }
+
+  async vet({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good"> {
+    return readVetted(await this.#wait("vet", [key, terms, currentContext()], signal));
   }
 
   async charge({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {

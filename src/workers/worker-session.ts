@@ -77,6 +77,18 @@ export class WorkerSession {
       answer: stored((key: PaymentKey) => payments.answer(key)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
+      vet: ([key, terms, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(async () => {
+            const claimed = terms as ClaimTerms;
+            const payment = this.#read(claimed.request);
+            const vetted = await payments.vet(payment, claimed, this.#within(signal));
+            // Nobody works for it who does not hear that it is good.
+            const isLost = vetted === "good" && signal.aborted;
+            if (isLost) await payments.step(key as PaymentKey, { kind: "released" });
+            return vetted;
+          }),
+        ),
       charge: ([key, terms, context], signal) =>
         inContext(readContext(context), () =>
           this.#settle(key as PaymentKey, signal, (limit) => {
@@ -129,7 +141,8 @@ export class WorkerSession {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#storing);
-    const { life, logger } = this.#options;
+    const { life, logger, payments } = this.#options;
+    payments.dropWorks();
     await this.#persist(async () => {
       const freed = await life.end(new Set(this.#settling.keys()));
       if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");

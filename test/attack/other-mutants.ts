@@ -381,7 +381,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "does not compare what a client has accepted",
     cites: "H16",
     file: "src/payments/sale/choice.ts",
-    find: `const mismatches = offers.map((offer) => mismatchOf(accepted, offer));`,
+    find: `const mismatches = offers.map((offer) => mismatchOf(accepted, offer, isSettledAfter));`,
     put: `const mismatches = offers.map((): string | undefined => undefined);`,
     topics: ["payments"],
   },

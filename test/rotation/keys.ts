@@ -122,7 +122,7 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   goods: [404],
   grants: "24h",
   checkInput: false,
-  settle: "before",
+  settle: "after",
   upstream: "other",
 };
 

@@ -152,7 +152,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async answer(key: PaymentKey): Promise<StoredResponse | undefined> {
     this.#requireOpen();
-    return this.#store.responses.get(key);
+    return this.#store.responses.get(key)?.response;
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
@@ -354,9 +354,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
       if (!isOver(row.claimedBy) && !isOver(row.holder ?? "")) continue;
       if (this.#take(key, (found) => machine.reap(found, isOver))) freed += 1;
     }
-    for (const key of this.#store.responses.keys()) {
-      const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
-      if (until <= this.#time.now()) this.#store.responses.delete(key);
+    for (const [key, { untilMs }] of this.#store.responses) {
+      if (untilMs <= this.#time.now()) this.#store.responses.delete(key);
     }
     return freed;
   }

@@ -1,7 +1,6 @@
 /** What the lives of a memory ledger share: everything that survives each of them. */
 import { randomBytes } from "node:crypto";
 import type {
-  StoredResponse,
   StoredSubmission,
   StoredTransaction,
   SubmissionCost,
@@ -18,6 +17,7 @@ import {
   type SignInVerdict,
 } from "../../src/ledger/sign-ins.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
+import type { KeptResponse } from "../../src/ledger/machine-step.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
@@ -75,7 +75,7 @@ export interface KeptSubmission {
 export class MemoryStore {
   readonly payments = new Map<PaymentKey, KeptPayment>();
   readonly submissions = new Map<string, KeptSubmission>();
-  readonly responses = new Map<PaymentKey, StoredResponse>();
+  readonly responses = new Map<PaymentKey, KeptResponse>();
   readonly leases = new Map<string, { readonly holder: string | null; readonly epoch: number }>();
   readonly nextNonces = new Map<string, number>();
   readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();

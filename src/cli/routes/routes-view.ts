@@ -37,6 +37,8 @@ export interface RuleView {
   readonly members: Readonly<Record<string, readonly PriceView[]>>;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
+  /** Only where it is paid after the work. */
+  readonly settle?: "after";
 }
 
 export interface RulesView extends SiteView {
@@ -92,6 +94,7 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
         : [],
     ),
     upstream: action.kind === "deny" ? null : action.upstream,
+    ...(action.kind === "priced" && action.settle === "after" && { settle: action.settle }),
   };
 }
 

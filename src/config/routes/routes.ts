@@ -1,7 +1,6 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
 import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { ok } from "../../x402/result.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { repeat, type RepeatSettings } from "./after-sale.ts";
@@ -9,7 +8,7 @@ import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
-import { fault, LASTING, LASTING_FORM, notYet, readLasting } from "../reading/reading.ts";
+import { fault, LASTING, LASTING_FORM, readLasting } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -81,11 +80,16 @@ export interface PricedAction {
   /** How long who has paid has all that the route serves, milliseconds; null: no longer than for one request. */
   readonly grantMs: number | null;
   readonly redirects: RedirectUse;
+  readonly settle: SettleTime;
   /** Statuses of 400 and above that are what is sold, too. */
   readonly goods: readonly number[];
   /** Whether {@link input} is checked before a payment is taken. */
   readonly checkInput: boolean;
 }
+
+/** `after`: the backend works first, and is paid for what it has answered. */
+const SETTLE_TIMES = ["before", "after"] as const;
+export type SettleTime = (typeof SETTLE_TIMES)[number];
 
 const REDIRECT_USES = ["pass", "follow"] as const;
 type RedirectUse = (typeof REDIRECT_USES)[number];
@@ -218,11 +222,11 @@ const priceBlock = map({
     true,
   ),
   settle: optional(
-    text(
-      (when) => (when === "before" ? ok(when) : notYet("settling at another time than `before`")),
-      { enum: ["before"] },
-    ),
-    "When the payment is settled: before the backend sees the request.",
+    word(SETTLE_TIMES),
+    "When the payment is settled. before: then the backend sees the request. after: the payment is verified, the backend " +
+      "answers, and only what is goods is settled and given to the buyer. Such an answer is held until then: it is no " +
+      "stream, and no larger than 1 MiB. A payer who cannot pay any more by then has had the work for nothing: 16 " +
+      "times, and once more each minute.",
     "before",
   ),
 });
@@ -332,9 +336,25 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
+  if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
   const prices =
     offers.length === 0 ? [] : resolveMemberPrices(block.prices, { path, wanted }, parts);
   return inMode(block.mode ?? parts.mode, priced(block, upstream, { offers, prices }, parts));
+}
+
+/** What is paid after the work is held until then. */
+function refuseUnheld({ mimeType }: PriceBlock, path: Path, { tree, problems }: Context): void {
+  const hint = "leave the key out: then it is paid before";
+  if (tree.has(["sidecar"])) {
+    const message =
+      "cannot be `after` beside sidecar: your own proxy has the answer, and nobody holds it";
+    problems.error(path, fault("bad-value", message, hint));
+  }
+  if (mimeType !== undefined && /^text\/event-stream\b/i.test(mimeType)) {
+    const message =
+      "cannot be `after` where the answer is a stream of events: it is not held until it is paid";
+    problems.error(path, fault("bad-value", message, hint));
+  }
 }
 
 /** What a block says that says nothing. */
@@ -365,6 +385,7 @@ function priced(
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,
+    settle: block.settle,
   };
 }
 

@@ -156,7 +156,7 @@ export class SqliteCore {
     const isStoredNow = (step.next === null || isFreed) && !this.#hand.isOnlyHere(key);
     // Whoever asks next is told to pay anew.
     const isPaidBack = step.next?.state === "FAILED";
-    const isLarge = (step.answer?.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
+    const isLarge = (step.answer?.response.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
     if (isStoredNow || isPaidBack || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
       return this.write(() => this.take(key, by, judge).outcome);
     }

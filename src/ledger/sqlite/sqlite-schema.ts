@@ -445,6 +445,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX transfers_back ON payments (lower(pay_to), created_ms)
     WHERE binding IS NULL AND route IS NOT NULL;
   `,
+  // Of answers that were kept before their payment was settled: which body they answer.
+  `ALTER TABLE responses ADD COLUMN body_hash TEXT;`,
 ];
 
 /** What this program reads and writes. */

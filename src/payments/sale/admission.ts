@@ -35,6 +35,8 @@ export interface Presented extends GoodsRequest {
    * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
    */
   readonly accepts: readonly PaymentRequirements[];
+  /** Version 2: they were told as paid after the work. */
+  readonly isSettledAfter?: boolean | undefined;
   /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */
   readonly misnamed?: Refusal;
   /**
@@ -83,7 +85,29 @@ export interface GoodsRequest {
    * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
   readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
+  /**
+   * Asks the backend before the payment is settled, and holds what it answers. Asked once at most, when the payment is
+   * claimed and was found good. Default: it is settled first.
+   */
+  readonly work?: ((wanted: WantedWork) => Promise<Worked>) | undefined;
 }
+
+/** For whom a backend works whose payment is not settled yet. */
+export interface WantedWork {
+  readonly payer: string;
+  readonly network: string;
+  /** As of {@link Paid}. */
+  readonly idempotencyKey: string;
+  /** What the payment was asked for with. */
+  readonly terms: PaymentRequirements;
+}
+
+/** What its work has come to. */
+export type Worked =
+  /** Whoever has asked holds it; with the answer where it is small enough to be kept. */
+  | { readonly kind: "goods"; readonly sold: Sold | undefined }
+  /** Nothing to sell: whoever has asked has what is to be answered. `isBackends`: as of {@link BrokenDelivery}. */
+  | { readonly kind: "nothing"; readonly isBackends: boolean };
 
 /** What the paywall decided about a presented payment. */
 export type Admission =
@@ -111,6 +135,8 @@ export type Admission =
       readonly account: ProvenAccount;
       readonly granted: Granted | null;
     }
+  /** Nothing was charged, and the payment is as it was before: what the backend has answered is no goods ({@link Worked}). */
+  | { readonly kind: "unsold" }
   /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
@@ -187,6 +213,8 @@ export interface Paid {
   readonly isLast: boolean;
   /** It was sold before, and is fetched again: nothing comes of this delivery for the payment. */
   readonly isRepeat: boolean;
+  /** What the backend has answered before it was settled: it is not asked any more. Undefined: it is asked now. */
+  readonly answer?: HeldGoods | undefined;
   /**
    * Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came.
    * @param againMs for how long it may be fetched again, milliseconds; undefined: it may not
@@ -195,6 +223,9 @@ export interface Paid {
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
   undelivered(attempt: BrokenDelivery): Promise<void>;
 }
+
+/** `here`: whoever has asked for the work holds it; else as it was kept. */
+export type HeldGoods = "here" | StoredResponse;
 
 /** A payment that is on chain and may be delivered. */
 export interface Deliverable {
@@ -209,7 +240,10 @@ export interface Deliverable {
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
 export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
-export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" | "led" | "recognized" }>;
+export type Declined = Exclude<
+  Admission,
+  { kind: "admitted" | "replayed" | "led" | "recognized" | "unsold" }
+>;
 
 const WITHHELD = {
   kind: "owed",
@@ -249,6 +283,8 @@ export function held({
 }
 
 export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;
+
+export const UNSOLD = { kind: "unsold" } as const satisfies Admission;
 
 /** Nothing is known about the payment as long as the ledger cannot be asked. */
 export const NOT_LOOKED_UP = {

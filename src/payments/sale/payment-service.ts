@@ -43,6 +43,7 @@ import type { SaleGuard } from "./sale-guard.ts";
 import { Proofs } from "./proofs.ts";
 import { Recognition, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
 import { Settlement } from "./sale-settlement.ts";
+import type { UnpaidWorks } from "./unpaid-work.ts";
 
 export { Payment } from "../facilitator.ts";
 export type { Grant, Recognized, SigningIn, Membership, Memberships } from "./recognition.ts";
@@ -63,7 +64,14 @@ export interface Identified {
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<
   Presented,
-  "payment" | "accepted" | "accepts" | "binding" | "target" | "route" | "identifier"
+  | "payment"
+  | "accepted"
+  | "accepts"
+  | "isSettledAfter"
+  | "binding"
+  | "target"
+  | "route"
+  | "identifier"
 >;
 
 /** The ends of a request's hold of its payment: they have to be stored, however late. */
@@ -78,6 +86,7 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
+  | "answered"
   | "status"
   | HoldEnd;
 
@@ -119,6 +128,11 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<ProvenAccount, Declined>>;
+  /**
+   * Verifies a payment that the caller has claimed with these terms, and reserves for it, before somebody works for it.
+   * One that is good is to be charged, or its claim to be given back.
+   */
+  vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good">;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
@@ -140,6 +154,8 @@ export interface PaymentServiceOptions {
   readonly signers?: TextSigners | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
+  /** The same of the work that is done before it is paid. */
+  readonly works?: UnpaidWorks;
   readonly logger: Logger;
   readonly time: Time;
   readonly timeline?: Timeline | undefined;
@@ -226,6 +242,11 @@ export class LocalPaymentService implements PaymentService {
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
+    // Nobody works for it any more.
+    if (transition.kind === "released" || transition.kind === "leave") {
+      const isBackends = "isBackends" in transition && transition.isBackends;
+      this.#settlement.drop(key, isBackends ? "ours" : "spoilt");
+    }
     const isRefundedLast = this.#refundsLast(networkOfKey(key));
     const isBroken = "broken" in transition && isRefundedLast;
     const asked = isBroken
@@ -282,6 +303,15 @@ export class LocalPaymentService implements PaymentService {
 
   changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {
     return this.#redemptions.changed(...asked);
+  }
+
+  vet(...asked: Parameters<PaymentService["vet"]>): ReturnType<PaymentService["vet"]> {
+    return this.#settlement.vet(...asked);
+  }
+
+  /** Whoever asks through it is gone. */
+  dropWorks(): void {
+    this.#settlement.dropAll();
   }
 
   /** From here on it is no proof any more; one that is claimed, and given back, still is. */

@@ -125,6 +125,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     input: null,
     members: [],
     grant: null,
+    isSettledAfter: false,
     ...options.sold,
   };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };

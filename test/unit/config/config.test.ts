@@ -135,6 +135,7 @@ describe("a configuration", () => {
           repeat: { forMs: 600_000, times: 10 },
           grantMs: null,
           redirects: "pass",
+          settle: "before",
           goods: [],
           checkInput: true,
         },

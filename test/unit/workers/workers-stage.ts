@@ -9,6 +9,7 @@ import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { WorkerSession } from "../../../src/workers/worker-session.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
+import { UnpaidWorks } from "../../../src/payments/sale/unpaid-work.ts";
 import { SaleGuard, type SaleRules } from "../../../src/payments/sale/sale-guard.ts";
 import { ActedFacilitator, ALL_SOLD } from "../payments/sale/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
@@ -35,6 +36,7 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
   const facilitator = new ActedFacilitator(ledger);
   const logger = createLogger({ level: "silent", format: "json" });
   const guard = new SaleGuard({ ledger, rules: { ...ALL_SOLD, ...rules }, logger, time });
+  const works = new UnpaidWorks(time);
   const closing = new AbortController();
   onTestFinished(async () => {
     closing.abort();
@@ -47,7 +49,14 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
       const life = ledger.worker(name);
       const desk = new WorkerSession({
         life,
-        payments: new LocalPaymentService({ facilitator, redemptions: life, guard, logger, time }),
+        payments: new LocalPaymentService({
+          facilitator,
+          redemptions: life,
+          guard,
+          works,
+          logger,
+          time,
+        }),
         settlementWaitMs: SETTLEMENT_WAIT_MS,
         logger,
         time,

@@ -68,6 +68,7 @@ async function openShop(
     input: null,
     members: [],
     grant: null,
+    isSettledAfter: false,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);
