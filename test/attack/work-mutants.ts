@@ -4,7 +4,6 @@ import type { Mutant } from "./mutant.ts";
 
 const HELD = "src/gateway/held-response.ts";
 const WORK = "src/gateway/held-work.ts";
-const GATEWAY = "src/gateway/gateway.ts";
 const FIRST = "src/payments/sale/work-first.ts";
 const POT = "src/payments/sale/unpaid-work.ts";
 const PAYWALL = "src/payments/sale/paywall.ts";

@@ -32,7 +32,7 @@ export interface Course {
 }
 
 /** How one look at the ledger ended. `unsure`: it failed as the delivery was to begin, and may have stored that it began. */
-export type Look = Admission | SoldClaim | "unsure" | "wait-over" | "lost";
+export type ClaimTurn = Admission | SoldClaim | "unsure" | "wait-over" | "lost";
 
 /**
  * Whoever had the payment has dropped it, and its payer may have become owed something since then: nobody is charged

@@ -38,7 +38,7 @@ import {
   type UNSOLD,
 } from "./admission.ts";
 import { claimantOf } from "./claimant.ts";
-import { ANEW, type Flight, type Own, type Takeoff, type Look } from "./flight.ts";
+import { ANEW, type Flight, type Own, type Takeoff, type ClaimTurn } from "./flight.ts";
 import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, PaymentService } from "./payment-service.ts";
@@ -412,7 +412,7 @@ export class Paywall {
     }
   }
 
-  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Look> {
+  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<ClaimTurn> {
     if (flight.presented.isGone()) {
       // Nobody is charged who has left by then: he may have paid anew elsewhere, and been served.
       return claim.kind === "granted" ? this.#drop(key, flight, ABANDONED) : ABANDONED;
