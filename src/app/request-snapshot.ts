@@ -9,12 +9,19 @@ import {
   type Config,
   type OfferSettings,
   type PricedAction,
+  type RouteAction,
   type RouteSettings,
   type Site,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
-import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
+import {
+  AtPrices,
+  KeptPrices,
+  type ComputedOffers,
+  type ComputedPlans,
+} from "../gateway/computed-plans.ts";
+import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
@@ -24,7 +31,12 @@ import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
-import { UNMATCHED, type Metrics, type RouteMeterSettings } from "../telemetry/metrics.ts";
+import {
+  UNMATCHED,
+  type Metrics,
+  type RouteMeter,
+  type RouteMeterSettings,
+} from "../telemetry/metrics.ts";
 import { atOnce, type Steps } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
@@ -35,6 +47,8 @@ import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
+import type { Attodollars } from "../pricing/computed-price.ts";
+import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 
 /** What of a configuration the decisions about requests depend on. */
@@ -88,9 +102,15 @@ export function* snapshotSteps(
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
   const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
   const signIn = signIns && { issuer: signIns, now: () => systemTime.now() };
-  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
-    const { action } = route;
+  const plannerAs = (route: RouteSettings) => {
     const meter = metrics.route(route.key, pricesOf(route));
+    return (action: RouteAction) => planOf(route, action, meter);
+  };
+  const planOf = (
+    route: RouteSettings,
+    action: RouteAction,
+    meter: RouteMeter,
+  ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") {
@@ -113,6 +133,21 @@ export function* snapshotSteps(
       const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const sold = { tokens, cacheControl, repeat, redirects, goods, input };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+    };
+  };
+  const kept = new KeptPrices<PricedPlan>();
+  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
+    const planAs = plannerAs(route);
+    const { action } = route;
+    const price = action.kind === "priced" ? computedPrice(route, action) : undefined;
+    if (action.kind !== "priced" || price === undefined) return planAs(action);
+    return (method) => {
+      const computed: ComputedPlans = new AtPrices(
+        price,
+        (each) => ({ ...pricedPlan(planAs(actionAt(action, each))(method)), computed }),
+        kept,
+      );
+      return { ...pricedPlan(planAs(action)(method)), computed };
     };
   };
   const router = yield* Router.steps(byMethod(config.routes, planner), {
@@ -167,6 +202,11 @@ export function* siteSteps(
   const [[, own] = []] = made;
   if (own === undefined) throw new Error("a configuration without a site");
   return { ...own, hosts: siteNames(made) };
+}
+
+function pricedPlan(plan: RoutePlan): PricedPlan {
+  if (plan.kind !== "priced") throw new Error("a route that is priced, and not sold");
+  return plan;
 }
 
 /** Of which routes /metrics tells. */
@@ -297,19 +337,31 @@ function* earlierOf(
   feePayers: FeePayers,
   replacedMs: number,
 ): Steps<EarlierQuotes> {
+  const computed = new Map<Offers, ComputedOffers>();
+  const kept = new KeptPrices<Offers>();
   const priced = byMethod(routes, (route) => {
     const { action } = route;
     if (action.kind !== "priced") return () => null;
     const { memo, paymentIdentifier: identifier } = action;
     const terms = { memo, identifier };
-    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers, terms);
+    const offersAs = (sold: PricedAction, method: string) =>
+      new Offers(offersOf({ route, action: sold, publicUrl, method }), feePayers, terms);
+    const price = computedPrice(route, action);
+    return (method) => {
+      const offers = offersAs(action, method);
+      if (price === undefined) return offers;
+      const planAt = (each: Attodollars) => offersAs(actionAt(action, each), method);
+      computed.set(offers, new AtPrices(price, planAt, kept));
+      return offers;
+    };
   });
   const router = yield* Router.steps(priced, {
     guarded: (offers: Offers | null) => offers !== null,
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);
-  return { site, router, publicUrl: publicUrl ?? "", protocol, replacedMs, untilMs };
+  const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
+  return { ...told, replacedMs, untilMs };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -37,7 +37,7 @@ export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./rout
 export { NEEDS_RESTART } from "./restart-keys.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export { soldNetworks } from "./routes/sold-networks.ts";
-export type { PricedAction, RouteSettings } from "./routes/routes.ts";
+export type { PricedAction, RouteAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 
 /** So many tell two files apart. */

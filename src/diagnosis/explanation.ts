@@ -137,6 +137,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "malformed":
     case "signed-in":
     case "presented":
+    case "unpriced":
       return "priced";
     case "rejected":
       return "refused";

@@ -35,6 +35,13 @@ const CHALLENGED = {
   errorV2: `${PAYMENT_HEADERS[X402_VERSION_2]} header is required`,
 } as const;
 
+/** What is asked for is the most that the request may cost, and no payment for it yet. */
+function provisionally(why: string): Omit<Refused, "lines"> {
+  const { error, errorV2, ...rest } = CHALLENGED;
+  const said = `; this is the most that it may cost, not its price: ${why}`;
+  return { ...rest, error: error + said, errorV2: errorV2 + said };
+}
+
 export interface ChallengeOptions {
   readonly paywall: Pick<Paywall, "isInFlight">;
   readonly telemetry: Telemetry;
@@ -122,27 +129,29 @@ export class Challenge {
   ): OwnAnswer | Promise<OwnAnswer> {
     const { plan, resource } = decision;
     const { page, offers } = plan;
+    const { provisional } = decision;
+    const challenged = provisional === undefined ? CHALLENGED : provisionally(provisional);
     if (page !== null) {
       const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
-        const said = CHALLENGED;
+        const said = challenged;
         const drafted = draftAnswer(drafts, { header, offers, resource, said, lines });
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }
       if (wantsPage(request)) {
         const accepted = request.headers["accept-encoding"];
         if (offers.areNone) {
-          const { status, lines: told } = this.#unpayable(plan, CHALLENGED.error, lines);
+          const { status, lines: told } = this.#unpayable(plan, challenged.error, lines);
           return asking(plan, page.answer(told, accepted, status), "challenged");
         }
         this.#unpaid.count(client.address, "asked");
-        const quoted = [...lines, ...offers.quoteLines(CHALLENGED, resource)];
+        const quoted = [...lines, ...offers.quoteLines(challenged, resource)];
         return asking(plan, page.answer(quoted, accepted), "challenged");
       }
     }
-    return this.ask(decision, client, { ...CHALLENGED, lines });
+    return this.ask(decision, client, { ...challenged, lines });
   }
 
   /**
@@ -168,6 +177,11 @@ export class Challenge {
   /** A payment was looked at, and is not taken: it counts, though nothing is asked for. */
   refused({ address }: Client): void {
     this.#unpaid.count(address, "refused");
+  }
+
+  /** A request has no price: it counts as one that was told its price, or as a payment that was not taken. */
+  unpriced({ address }: Client, { kind }: PricedDecision): void {
+    this.#unpaid.count(address, kind === "presented" || kind === "signed-in" ? "refused" : "asked");
   }
 
   /** Nothing is left to pay with: the operator is told, too. */

@@ -19,8 +19,10 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../x402/x402.ts";
+import type { PricedRequest } from "../pricing/computed-price.ts";
+import type { ComputedPlans } from "./computed-plans.ts";
 import type { DeclaredInput } from "./declared-input.ts";
-import { payableVersions, type EarlierQuotes } from "./offers/earlier-quotes.ts";
+import { payableVersions, readsEarlierBody, type EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
 import { isNamed } from "./message/field-values.ts";
@@ -59,7 +61,10 @@ export interface PricedPlan {
   readonly label: string;
   readonly meter: RouteMeter;
   readonly engine: Engine;
+  /** Where the price is computed and not known: the most that a request costs. */
   readonly offers: Offers;
+  /** The plans of the same route at the price of each request. Default: all cost the same. */
+  readonly computed?: ComputedPlans;
   /** In which it can be paid. */
   readonly tokens: readonly AcceptedToken[];
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
@@ -142,8 +147,16 @@ export type PricedDecision = Place & {
   readonly soldMethod: string;
   /** See {@link Snapshot.site}: what is paid for is a path of this one, and of no other. */
   readonly site: string;
+  /** From what a price is computed, as far as the head tells; undefined: nothing is, now or a short while ago. */
+  readonly priced?: PricedRequest;
+  /** Its body has to be read before its price is known: {@link plan} is that of the most that it may cost. */
+  readonly readsBody?: boolean;
+  /** Why what is asked for is not its price: a sentence without a final period. */
+  readonly provisional?: string;
 } & (
     | { readonly kind: "challenge" }
+    /** It has no price, and cannot be had: its expression fails, or comes to what is not sold. */
+    | { readonly kind: "unpriced"; readonly status: 400 | 411 | 413 | 415; readonly detail: string }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | {
         /** No payment, but who asks, which is still to be proven; a refusal where it cannot be. */
@@ -216,19 +229,48 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
-  const sold = { plan, resource, soldMethod, site: snapshot.site, ...place };
+  const told = { plan, resource, soldMethod, site: snapshot.site, ...place };
+  const isPriced = plan.computed !== undefined || earlier.length > 0;
+  const sold: Sold | Unpriced = isPriced ? pricedByHead(told, brought, request, earlier) : told;
+  if (isUnpriced(sold)) return sold;
   if (brought.kind === "challenge")
     return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
   if (brought.kind !== "presented") return { ...brought, ...sold };
-  const name = readIdentifier(brought.payment, plan.offers.identifier);
+  const name = readIdentifier(brought.payment, sold.plan.offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
+}
+
+type Sold = Omit<Extract<PricedDecision, { kind: "challenge" }>, "kind">;
+type Unpriced = Extract<PricedDecision, { kind: "unpriced" }>;
+
+function isUnpriced(sold: Sold | Unpriced): sold is Unpriced {
+  return "kind" in sold;
+}
+
+/** With the price of the request, where its head alone tells it. */
+function pricedByHead(
+  sold: Sold,
+  brought: Brought,
+  { rawHeaders }: InboundRequest,
+  earlier: readonly EarlierQuotes[],
+): Unpriced | Sold {
+  const { plan, soldMethod: method, target, path } = sold;
+  const { computed } = plan;
+  const priced: PricedRequest = { method, target, rawHeaders };
+  const isEarlier =
+    brought.kind === "presented" && readsEarlierBody(earlier, { method, path }, systemTime.now());
+  if (computed === undefined) return { ...sold, priced, ...(isEarlier && { readsBody: true }) };
+  if (computed.readsBody) return { ...sold, priced, readsBody: true };
+  const own = computed.planFor(priced);
+  if (!own.ok) return { ...sold, kind: "unpriced", status: 400, detail: own.error };
+  return { ...sold, priced, plan: own.value, ...(isEarlier && { readsBody: true }) };
 }
 
 /** Read only where there is no payment: who shows one means that, and may have his earlier purchases by it. */
 function readSignIn(
   { signIn, protocol }: Snapshot,
   { headers }: InboundRequest,
-  { plan, resource }: { readonly plan: PricedPlan; readonly resource: string },
+  { plan, resource }: Pick<Sold, "plan" | "resource">,
 ): Pick<SignedInDecision, "kind" | "version" | "signIn"> | null {
   const value = headers[SIGN_IN_NAME];
   if (signIn === null || typeof value !== "string") return null;

@@ -8,8 +8,10 @@
  *            -> free -> crowded ----------------------------------> answer 503
  *                    -> a place ----------------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
+ *                      -> unpriced -------------------------------> answer 400 | 411 | 413 | 415
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
- *                                                                   with; a page where a browser asks
+ *                                                                   with; a page where a browser asks; by a body that
+ *                                                                   decides the price: crowded | unpriced | challenge
  *                      -> signed-in | presented -> crowded -------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> barred ------> answer 403 | 429 | 503
@@ -42,6 +44,7 @@ import {
   settlementLines,
   statusLines,
   unfitAnswer,
+  unpricedAnswer,
   unservableAnswer,
   upstreamAnswer,
   type OwnAnswer,
@@ -66,6 +69,7 @@ import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { statusAnswer } from "./payment-status.ts";
+import { priceByBody } from "./pricing-visit.ts";
 import { unfitOf } from "./unfit.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
@@ -190,6 +194,7 @@ export class Gateway {
       case "malformed":
       case "signed-in":
       case "presented":
+      case "unpriced":
         return this.#sell(visitor, decision, generation, site);
     }
   }
@@ -263,6 +268,7 @@ export class Gateway {
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
+    if (decision.kind === "challenge" && decision.readsBody === true) return this.#quote(visit);
     if (decision.kind !== "presented" && decision.kind !== "signed-in") {
       return this.#end(visit, decision);
     }
@@ -272,13 +278,48 @@ export class Gateway {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
         .run(async () => {
-          const ending = await this.#end(visit, await this.#admit(visit, decision));
+          const ending = await this.#sellAt(visit, decision);
           const { kind, version } = decision;
           if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
           return ending;
         })
         .finally(leave);
     });
+  }
+
+  /** What an unpaid request costs whose body says that: in a place, since its body is waited for. */
+  async #quote(visit: PricedVisit): Promise<RequestEnding> {
+    const { visitor, decision, client } = visit;
+    const placed = this.work.place(client.address, visitor);
+    const leave = placed instanceof Promise ? await placed : placed;
+    if (leave === undefined) return this.#end(visit, { kind: "crowded" });
+    try {
+      const priced = await priceByBody(visitor, decision);
+      return await this.#priced(visit, priced);
+    } finally {
+      leave();
+    }
+  }
+
+  /** A payment, or who has paid before, by the price of this very request. */
+  async #sellAt(
+    visit: PricedVisit,
+    decision: PresentedDecision | SignedInDecision,
+  ): Promise<RequestEnding> {
+    if (decision.readsBody !== true) return this.#end(visit, await this.#admit(visit, decision));
+    return this.#priced(visit, await priceByBody(visit.visitor, decision));
+  }
+
+  async #priced(
+    visit: PricedVisit,
+    decision: PricedDecision | { readonly kind: "abandoned" },
+  ): Promise<RequestEnding> {
+    if (decision.kind === "abandoned") return this.#end(visit, decision);
+    const own = { ...visit, decision };
+    if (decision.kind !== "presented" && decision.kind !== "signed-in") {
+      return this.#end(own, decision);
+    }
+    return this.#end(own, await this.#admit(own, decision));
   }
 
   /**
@@ -289,6 +330,7 @@ export class Gateway {
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<Admission> {
+    const { plan, resource } = decision;
     const asked: GoodsRequest = {
       binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
       target: soldTarget(decision),
@@ -300,6 +342,12 @@ export class Gateway {
       onReset: (listener) => visitor.onReset(listener),
       refusal: () => visitor.refusal(decision.plan.engine, client.address),
       readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+      ...(plan.computed !== undefined && {
+        exactly:
+          decision.kind === "presented"
+            ? acceptable(decision)
+            : plan.offers.requirements(resource, decision.version),
+      }),
     };
     if (decision.kind === "signed-in") {
       const { signIn } = decision;
@@ -348,6 +396,11 @@ export class Gateway {
         const at = outcome.target.slice(decision.site.length);
         const answer = ledAnswer(at, [...lines, ...receipt, ...statusLines(status)]);
         return endWith(visitor, { answer, outcome: "replayed", meter });
+      }
+      case "unpriced": {
+        challenge.unpriced(client, decision);
+        const answer = unpricedAnswer(outcome, lines);
+        return endWith(visitor, { answer, outcome: "rejected", meter });
       }
       case "unfit": {
         const answer = unfitAnswer(outcome, lines);

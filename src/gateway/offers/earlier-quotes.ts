@@ -8,7 +8,9 @@ import type { Refusal, Result } from "../../x402/result.ts";
 import { mismatchOf } from "../../x402/version-2.ts";
 import type { PaymentRequirements, SpokenVersions, X402Version } from "../../x402/x402.ts";
 import type { Envelope } from "../../x402/schema.ts";
+import type { PricedRequest } from "../../pricing/computed-price.ts";
 import type { Offers } from "../../payments/sale/offers.ts";
+import type { ComputedOffers } from "../computed-plans.ts";
 import type { Router } from "../paths/router.ts";
 
 /** The prices of a configuration that was replaced. */
@@ -17,6 +19,8 @@ export interface EarlierQuotes {
   readonly site: string;
   /** Null where nothing was sold. */
   readonly router: Router<Offers | null>;
+  /** Of those that were the most that a request costs: what each of them did. Default: of none. */
+  readonly computed?: ReadonlyMap<Offers, ComputedOffers>;
   readonly publicUrl: string;
   readonly protocol: SpokenVersions;
   /** When it was replaced, milliseconds since the epoch; later once it is known who has asked by it still. */
@@ -45,6 +49,22 @@ export interface AskedEarlier {
   /** Canonical path and query. */
   readonly target: string;
   readonly version: X402Version;
+  /** From what a price is computed. */
+  readonly priced?: PricedRequest;
+}
+
+/** Whether a price that still counts was computed from the body of such a request. */
+export function readsEarlierBody(
+  earlier: readonly EarlierQuotes[],
+  { method, path }: Pick<AskedEarlier, "method" | "path">,
+  nowMs: number,
+): boolean {
+  return earlier.some(({ router, computed, untilMs }) => {
+    if (computed === undefined || computed.size === 0 || nowMs >= untilMs) return false;
+    const match = router.match(method, path);
+    if (match.kind !== "route" || match.value === null) return false;
+    return computed.get(match.value)?.readsBody === true;
+  });
 }
 
 /** The versions in which somebody may pay: those that are spoken, and those in which prices were told that still count. */
@@ -94,16 +114,28 @@ interface StillAsked {
 
 function askedEarlier(
   earlier: readonly EarlierQuotes[],
-  { method, path, target, version }: AskedEarlier,
+  { method, path, target, version, priced }: AskedEarlier,
   nowMs: number,
 ): readonly StillAsked[] {
-  return earlier.flatMap(({ router, publicUrl, replacedMs }) => {
+  return earlier.flatMap(({ router, computed, publicUrl, replacedMs }) => {
     const match = router.match(method, path);
     if (match.kind !== "route" || match.value === null) return [];
-    const offers = match.value;
+    const offers = offersAt(match.value, computed, priced);
+    if (offers === undefined) return [];
     const requirements = offers
       .requirements(publicUrl + target, version)
       .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
     return [{ offers, requirements }];
   });
+}
+
+function offersAt(
+  asked: Offers,
+  computed: EarlierQuotes["computed"],
+  request: PricedRequest | undefined,
+): Offers | undefined {
+  const plans = computed?.get(asked);
+  if (plans === undefined) return asked;
+  const priced = request && plans.planFor(request);
+  return priced?.ok === true ? priced.value : undefined;
 }

@@ -131,11 +131,11 @@ export class Paywall {
   async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
     const { time } = this.#options;
     const settlementWaitMs = this.#settlementWaitMs;
-    const { binding, target, client } = asked;
+    const { binding, target, client, exactly } = asked;
     const signal = time.timeout(settlementWaitMs);
     let bought: readonly Payment[];
     try {
-      const signingIn = { signIn, binding, target };
+      const signingIn = { signIn, binding, target, exactly };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
       bought = found.value;
@@ -225,9 +225,10 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, binding, target, route, identifier, misnamed } = presented;
+    const { misnamed, payment, accepted, accepts, exactly, ...sale } = presented;
+    const { binding, target, route, identifier } = sale;
     try {
-      const asked = { payment, accepted, accepts, binding, target, route, identifier };
+      const asked = { payment, accepted, accepts, exactly, binding, target, route, identifier };
       const identified = await this.#payments.identify(asked);
       if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {
         return { kind: "malformed", refusal: misnamed };
