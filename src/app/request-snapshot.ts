@@ -47,7 +47,7 @@ import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
-import type { Attodollars } from "../pricing/computed-price.ts";
+import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
 import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 
@@ -114,7 +114,7 @@ export function* snapshotSteps(
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") {
-      const shadow = shadowPriceOf(route);
+      const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
     const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
@@ -202,6 +202,21 @@ export function* siteSteps(
   const [[, own] = []] = made;
   if (own === undefined) throw new Error("a configuration without a site");
   return { ...own, hosts: siteNames(made) };
+}
+
+/** Where its price is computed from the body, which passes unread, it is told between what. */
+function shadowOf(
+  route: RouteSettings,
+): NonNullable<Extract<RoutePlan, { kind: "free" }>["shadow"]> | null {
+  const range = shadowPriceOf(route);
+  const { action } = route;
+  if (action.kind !== "free" || action.shadow === undefined) return range;
+  const price = computedPrice(route, action.shadow);
+  if (price === undefined || price.readsBody) return range;
+  return (request) => {
+    const own = price.priceOf(request);
+    return own.ok ? dollarsText(own.value) : "no price";
+  };
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {

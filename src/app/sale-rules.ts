@@ -26,9 +26,9 @@ export function* saleRuleSteps(
   for (const { key, action } of routes) {
     yield;
     if (action.kind !== "priced") continue;
-    const worths = action.offers.map(({ network, asset, amountAtomic }) => {
+    const worths = action.offers.map(({ network, asset, amountAtomic, leastAtomic }) => {
       decimals.set(nameOf(network, asset.address), asset.decimals);
-      return inMicrodollars(amountAtomic, asset.decimals);
+      return inMicrodollars(leastAtomic ?? amountAtomic, asset.decimals);
     });
     lowest.set(key, Math.min(...worths));
   }

@@ -43,7 +43,7 @@ export type RoutePlan =
       readonly meter: RouteMeter;
       readonly engine: Engine;
       /** What it would cost, were it not for the mode of the route; undefined: nothing. */
-      readonly shadow?: string;
+      readonly shadow?: string | ((request: PricedRequest) => string);
     }
   | PricedPlan;
 

@@ -69,6 +69,7 @@ import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { statusAnswer } from "./payment-status.ts";
+import { isAwaited } from "./priced-body.ts";
 import { priceByBody } from "./pricing-visit.ts";
 import { unfitOf } from "./unfit.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
@@ -237,7 +238,7 @@ export class Gateway {
     site: ServedSite,
   ): Promise<RequestEnding> {
     const { meter } = plan;
-    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
+    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow, target);
     const client = this.#clientOf(visitor.request, settings, site);
     const placed = this.work.place(client.address, visitor);
     const leave = placed instanceof Promise ? await placed : placed;
@@ -288,14 +289,21 @@ export class Gateway {
   }
 
   /** What an unpaid request costs whose body says that: in a place, since its body is waited for. */
-  async #quote(visit: PricedVisit): Promise<RequestEnding> {
+  #quote(visit: PricedVisit): RequestEnding | Promise<RequestEnding> {
+    const { visitor, decision } = visit;
+    if (isAwaited(visitor)) return this.#quoteByBody(visit);
+    const priced = priceByBody(visitor, decision);
+    if (priced instanceof Promise) return priced.then((each) => this.#priced(visit, each));
+    return this.#priced(visit, priced);
+  }
+
+  async #quoteByBody(visit: PricedVisit): Promise<RequestEnding> {
     const { visitor, decision, client } = visit;
     const placed = this.work.place(client.address, visitor);
     const leave = placed instanceof Promise ? await placed : placed;
     if (leave === undefined) return this.#end(visit, { kind: "crowded" });
     try {
-      const priced = await priceByBody(visitor, decision);
-      return await this.#priced(visit, priced);
+      return await this.#priced(visit, await priceByBody(visitor, decision));
     } finally {
       leave();
     }
@@ -310,16 +318,16 @@ export class Gateway {
     return this.#priced(visit, await priceByBody(visit.visitor, decision));
   }
 
-  async #priced(
+  #priced(
     visit: PricedVisit,
     decision: PricedDecision | { readonly kind: "abandoned" },
-  ): Promise<RequestEnding> {
+  ): RequestEnding | Promise<RequestEnding> {
     if (decision.kind === "abandoned") return this.#end(visit, decision);
     const own = { ...visit, decision };
     if (decision.kind !== "presented" && decision.kind !== "signed-in") {
       return this.#end(own, decision);
     }
-    return this.#end(own, await this.#admit(own, decision));
+    return this.#admit(own, decision).then((admission) => this.#end(own, admission));
   }
 
   /**

@@ -1,6 +1,6 @@
 /** The body by which a price is computed: all of it, or why it is not looked at. It is forwarded afterwards as it came. */
 import { MAX_PRICED_BODY_BYTES } from "../pricing/computed-price.ts";
-import { keptBody } from "./message/inbound.ts";
+import { keptBody, type InboundRequest } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -22,20 +22,32 @@ const REFUSALS = {
   415: "the body has to be application/json, in UTF-8 and in no other coding",
 } as const;
 
-export function readPricedBody({ request, replaying }: Visitor): PricedBody | Promise<PricedBody> {
-  const { headers } = request;
-  if (replaying === null || !hasRequestBody(request)) return ABSENT;
-  const length = headers["content-length"];
-  if (length === undefined) return refused(411);
-  if (Number(length) > MAX_PRICED_BODY_BYTES) return refused(413);
-  const isPlain = headers["content-encoding"] === undefined;
-  if (!isPlain || !JSON_TYPE.test(headers["content-type"] ?? "")) return refused(415);
+/** Whether it has to be waited for: else {@link readPricedBody} has it at once. */
+export function isAwaited(visitor: Pick<Visitor, "request" | "replaying">): boolean {
+  if (visitor.replaying === null || keptBody(visitor.request)) return false;
+  return hasRequestBody(visitor.request) && refusalOf(visitor.request) === null;
+}
+
+export function readPricedBody({
+  request,
+  replaying,
+}: Pick<Visitor, "request" | "replaying">): PricedBody | Promise<PricedBody> {
+  if (!hasRequestBody(request)) return ABSENT;
+  const status = refusalOf(request);
+  if (status !== null) return { kind: "refused", status, detail: REFUSALS[status] };
+  const known = keptBody(request);
+  if (known) return { kind: "whole", body: known };
+  if (replaying === null) return ABSENT;
   return replaying.readBodyHash(true).then((hash) => {
     const body = keptBody(request);
     return hash === null || !body ? { kind: "gone" } : { kind: "whole", body };
   });
 }
 
-function refused(status: keyof typeof REFUSALS): PricedBody {
-  return { kind: "refused", status, detail: REFUSALS[status] };
+function refusalOf({ headers }: Pick<InboundRequest, "headers">): keyof typeof REFUSALS | null {
+  const length = headers["content-length"];
+  if (length === undefined) return 411;
+  if (Number(length) > MAX_PRICED_BODY_BYTES) return 413;
+  const isPlain = headers["content-encoding"] === undefined;
+  return isPlain && JSON_TYPE.test(headers["content-type"] ?? "") ? null : 415;
 }

@@ -9,7 +9,10 @@ type Priced = PricedDecision | { readonly kind: "abandoned" };
  * The decision with the price of the request, read with its body; one without a payment and without such a body is told
  * the most that it may cost.
  */
-export function priceByBody(visitor: Visitor, decision: PricedDecision): Priced | Promise<Priced> {
+export function priceByBody(
+  visitor: Pick<Visitor, "request" | "replaying">,
+  decision: PricedDecision,
+): Priced | Promise<Priced> {
   const read = readPricedBody(visitor);
   return read instanceof Promise
     ? read.then((body) => pricedBy(body, decision))

@@ -81,6 +81,12 @@ export class ComputedPrice {
     return this.#expression.reads.body;
   }
 
+  /** Whether method, path and query are all that it depends on. */
+  get isOfTarget(): boolean {
+    const { body, headers } = this.#expression.reads;
+    return !body && headers.size === 0;
+  }
+
   /** What its result is never outside of, as far as that shows: in dollars; undefined: it does not. */
   get bounds(): Expression["bounds"] {
     return this.#expression.bounds;

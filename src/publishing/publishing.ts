@@ -396,13 +396,19 @@ function* listed({
       resource,
       methods,
       accepts: new Offers(offers).requirements(resource),
-      metadata: action.metadata,
+      metadata: metadataOf(action),
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
     };
     found.push({ route, action, offers, terms });
   }
   return found;
+}
+
+/** Where each request has its own price, the ways to pay tell the most of it. */
+function metadataOf({ metadata, computed }: PricedAction): PricedAction["metadata"] {
+  if (computed === null) return metadata;
+  return { price: { from: computed.from, to: computed.to }, ...metadata };
 }
 
 function* soldSteps(

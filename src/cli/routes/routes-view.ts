@@ -17,6 +17,8 @@ export interface PriceView {
   /** In whole units of the token, exact. */
   readonly amount: string;
   readonly amountAtomic: string;
+  /** In whole units of the token: what the cheapest request costs, where each has its own price. */
+  readonly least?: string;
   /** As written; null where the amount was given in atomic units. */
   readonly dollars: string | null;
   readonly payTo: string;
@@ -31,7 +33,10 @@ export interface RuleView {
   readonly methods: readonly string[] | null;
   readonly pattern: string;
   readonly action: "priced" | "free" | "deny";
+  /** The most that a request costs where that is computed. */
   readonly prices: readonly PriceView[];
+  /** The expression by which the price of each request is computed; not there where all cost the same. */
+  readonly computed?: string;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
 }
@@ -62,6 +67,8 @@ export interface ExplanationView {
   readonly why: string;
   readonly rule: RuleView | null;
   readonly beaten: readonly { readonly key: string; readonly line: number; readonly why: string }[];
+  /** Of this very request, where each has its own. */
+  readonly price?: Explanation["price"];
   readonly upstream: Explanation["forwarded"];
   readonly answer: {
     readonly status: number;
@@ -82,12 +89,14 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     methods,
     pattern,
     action: action.kind,
-    prices: offers.map(({ network, asset, payTo, amountAtomic, dollars }) => ({
+    ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
+    prices: offers.map(({ network, asset, payTo, amountAtomic, leastAtomic, dollars }) => ({
       network,
       asset: asset.address,
       symbol: asset.symbol,
       amount: formatAmount(amountAtomic, asset.decimals),
       amountAtomic: amountAtomic.toString(),
+      ...(leastAtomic !== undefined && { least: formatAmount(leastAtomic, asset.decimals) }),
       dollars,
       payTo,
     })),
@@ -110,7 +119,7 @@ export function siteView(config: Site<Config>): SiteView {
 
 export function explanationView(explanation: Explanation): ExplanationView {
   const { winner, beaten, forwarded, answer, ...rest } = explanation;
-  const { method, target, path, query, outcome, why, notes } = rest;
+  const { method, target, path, query, outcome, why, price, notes } = rest;
   return {
     method,
     target,
@@ -124,6 +133,7 @@ export function explanationView(explanation: Explanation): ExplanationView {
       line: route.line,
       why: reason,
     })),
+    ...(price !== null && { price }),
     upstream: forwarded,
     answer:
       answer === null

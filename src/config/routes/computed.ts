@@ -39,12 +39,13 @@ export function computedOffers(
     problems.errorAtKey([...path, "price"], fault("fixed-amount", message, hint));
     return [];
   }
+  const range = price.from === price.to ? price.to : `${price.from} to ${price.to}`;
   const ranged = offers.flatMap((offer) => {
     const least = dollarAmount({ dollars: price.from }, offer.asset.decimals);
     if (!least.ok) problems.error(from, least.error);
     else if (least.value > offer.amountAtomic) {
       problems.error(from, fault("bad-price", "is more than to", "write the smaller one first"));
-    } else return [{ ...offer, leastAtomic: least.value }];
+    } else return [{ ...offer, dollars: range, leastAtomic: least.value }];
     return [];
   });
   if (dollarsIn(price.to) > MAX_DOLLARS) {

@@ -34,7 +34,7 @@ export interface OfferSettings {
   /** EIP-55 checksummed, or base58 on Solana. */
   readonly payTo: string;
   readonly amountAtomic: AtomicAmount;
-  /** The price as written (`$0.01`); null where the amount was given in atomic units. */
+  /** The price as written (`$0.01`, `$0.01 to $0.50`); null where the amount was given in atomic units. */
   readonly dollars: string | null;
   /** Where the price is computed: the least that a request costs; {@link amountAtomic} is the most. */
   readonly leastAtomic?: AtomicAmount;
