@@ -15,12 +15,7 @@ import {
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
-import {
-  AtPrices,
-  KeptPrices,
-  type ComputedOffers,
-  type ComputedPlans,
-} from "../gateway/computed-plans.ts";
+import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
 import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
@@ -142,7 +137,7 @@ export function* snapshotSteps(
     const price = action.kind === "priced" ? computedPrice(route, action) : undefined;
     if (action.kind !== "priced" || price === undefined) return planAs(action);
     return (method) => {
-      const computed: ComputedPlans = new AtPrices(
+      const computed: ComputedPlans<PricedPlan> = new AtPrices(
         price,
         (each) => ({ ...pricedPlan(planAs(actionAt(action, each))(method)), computed }),
         kept,
@@ -352,7 +347,7 @@ function* earlierOf(
   feePayers: FeePayers,
   replacedMs: number,
 ): Steps<EarlierQuotes> {
-  const computed = new Map<Offers, ComputedOffers>();
+  const computed = new Map<Offers, ComputedPlans<Offers>>();
   const kept = new KeptPrices<Offers>();
   const priced = byMethod(routes, (route) => {
     const { action } = route;

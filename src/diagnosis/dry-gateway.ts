@@ -237,7 +237,7 @@ function bodyLines(names: readonly string[], body: Buffer | undefined): readonly
 
 /** Its body is there already: nothing is waited for. */
 function withPrice(decision: Decision, request: IncomingMessage): Decision {
-  if (!("readsBody" in decision) || decision.readsBody !== true) return decision;
+  if (!("readsBody" in decision) || !decision.readsBody) return decision;
   const priced = priceByBody({ request, replaying: null }, decision);
   return priced instanceof Promise || priced.kind === "abandoned" ? decision : priced;
 }

@@ -3,14 +3,11 @@
  * price, and kept for the next request of that price, as far as there is room.
  */
 import {
-  dollarsText,
   type Attodollars,
   type ComputedPrice,
   type PricedRequest,
 } from "../pricing/computed-price.ts";
 import { ok, type Result } from "../x402/result.ts";
-import type { Offers } from "../payments/sale/offers.ts";
-import type { PricedPlan } from "./decision.ts";
 
 /** Prices for which all is kept ready, of all routes of a site. Another one is prepared anew. */
 export const MAX_KEPT_PRICES = 1_024;
@@ -72,15 +69,7 @@ export class AtPrices<Plan> {
     if (!price.ok) return price;
     return ok(this.#kept.take(`${this.#name} ${price.value}`, () => this.#planAt(price.value)));
   }
-
-  /** `$0.0123`, or that it has none. */
-  told(request: PricedRequest): string {
-    const price = this.#price.priceOf(request);
-    return price.ok ? dollarsText(price.value) : "no price";
-  }
 }
 
-/** A way to ask for what a request costs, or cost a short while ago. */
-export type ComputedOffers = Pick<AtPrices<Offers>, "readsBody" | "planFor">;
-
-export type ComputedPlans = Pick<AtPrices<PricedPlan>, "readsBody" | "planFor">;
+/** What a request costs, or cost a short while ago, as whoever sells it sees it. */
+export type ComputedPlans<Plan> = Pick<AtPrices<Plan>, "readsBody" | "planFor">;

@@ -64,7 +64,7 @@ export interface PricedPlan {
   /** Where the price is computed and not known: the most that a request costs. */
   readonly offers: Offers;
   /** The plans of the same route at the price of each request. Default: all cost the same. */
-  readonly computed?: ComputedPlans;
+  readonly computed?: ComputedPlans<PricedPlan>;
   /** In which it can be paid. */
   readonly tokens: readonly AcceptedToken[];
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
@@ -225,10 +225,21 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
-  const resource = snapshot.publicUrl + target.raw;
+  return decideSale(snapshot, request, plan, place);
+}
+
+/** What becomes of a request to a priced route, by what it brings and by what it costs. */
+function decideSale(
+  snapshot: Snapshot,
+  request: InboundRequest,
+  plan: PricedPlan,
+  place: Place,
+): PricedDecision {
+  const { method = "" } = request;
+  const resource = snapshot.publicUrl + place.target;
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
-  const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
+  const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
   const told = { plan, resource, soldMethod, site: snapshot.site, ...place };
   const isPriced = plan.computed !== undefined || earlier.length > 0;
   const sold: Sold | Unpriced = isPriced ? pricedByHead(told, brought, request, earlier) : told;

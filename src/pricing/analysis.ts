@@ -6,10 +6,27 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { err, ok, type Result } from "../x402/result.ts";
 import { boundsOf, type Bounds } from "./bounds.ts";
-import type { ExpressionFault, ExpressionGround } from "./expression.ts";
 import { isReadableHeader } from "./readable-headers.ts";
 
-export interface Known {
+/** What is wrong with an expression, and where in it. */
+export interface ExpressionFault {
+  readonly message: string;
+  readonly hint?: string;
+  /** UTF-16 code units from its beginning. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Which requests it is for. */
+export interface ExpressionGround {
+  /** Upper-case; null: any. */
+  readonly methods: readonly string[] | null;
+  /** Names of the parameters in the path. */
+  readonly parameters: readonly string[];
+}
+
+/** What is known of one. */
+export interface ExpressionFacts {
   readonly reads: Reads;
   /** Of numbers: between which they are, as the expression has them; undefined: nothing is known. */
   readonly bounds: Bounds | undefined;
@@ -30,7 +47,7 @@ export interface Reads {
 /** One is about 50 ns: all of them take half of a millisecond. */
 export const MAX_STEPS = 12_000;
 /** Values of a body of which there may be as many as fit into it. */
-export const MAX_BODY_VALUES = 8_192;
+const MAX_BODY_VALUES = 8_192;
 /** A body that may have fewer is of no use. */
 const LEAST_BODY_VALUES = 32;
 
@@ -78,6 +95,13 @@ interface Item {
 }
 type Scope = ReadonlyMap<string, Item>;
 
+/** Where a part of an expression stands. */
+interface At {
+  readonly scope: Scope;
+  /** Loops around it. */
+  readonly depth: number;
+}
+
 /** Carries a fault out of the walk. */
 class Refused extends Error {
   override readonly name = "Refused";
@@ -106,9 +130,9 @@ export class Analysis {
     this.#ground = ground;
   }
 
-  of(ast: ASTNode): Result<Known, ExpressionFault> {
+  of(ast: ASTNode): Result<ExpressionFacts, ExpressionFault> {
     try {
-      this.#visit(ast, new Map(), 0);
+      this.#visit(ast, { scope: new Map(), depth: 0 });
     } catch (cause) {
       if (cause instanceof Refused) return err(cause.fault);
       throw cause;
@@ -147,42 +171,41 @@ export class Analysis {
     this.#steps[depth] = (this.#steps[depth] ?? 0) + steps;
   }
 
-  /** @param depth loops around it */
-  #visit(node: ASTNode, scope: Scope, depth: number): void {
-    this.#spend(1, depth);
+  #visit(node: ASTNode, at: At): void {
+    this.#spend(1, at.depth);
     switch (node.op) {
       case "value":
         return;
       case "id":
-        this.#readWhole(node, node.args, scope);
+        this.#readWhole(node, node.args, at.scope);
         return;
       case ".":
       case "[]":
-        this.#access(node, scope, depth);
+        this.#access(node, at);
         return;
       case "call":
-        this.#call(node, node.args[0], node.args[1], scope, depth);
+        this.#call(node, node.args[0], node.args[1], at);
         return;
       case "rcall":
-        this.#callOn(node, node.args, scope, depth);
+        this.#callOn(node, node.args, at);
         return;
       case "list":
       case "?:":
-        for (const each of node.args) this.#visit(each, scope, depth);
+        for (const each of node.args) this.#visit(each, at);
         return;
       case "map":
-        for (const each of node.args.flat()) this.#visit(each, scope, depth);
+        for (const each of node.args.flat()) this.#visit(each, at);
         return;
       case "!_":
       case "-_":
-        this.#visit(node.args, scope, depth);
+        this.#visit(node.args, at);
         return;
       default:
-        this.#operator(node, scope, depth);
+        this.#operator(node, at);
     }
   }
 
-  #operator(node: ASTNode, scope: Scope, depth: number): void {
+  #operator(node: ASTNode, at: At): void {
     const { op, args } = node;
     const isKnown = COMPARISONS.has(op) || ARITHMETIC.has(op);
     if (!isKnown || !isPair(args)) return this.#refuse(node, "has what prices have not");
@@ -196,17 +219,17 @@ export class Analysis {
       const isShort =
         op === "in" ? right.op === "list" : [left, right].some((each) => each.op === "value");
       if (!isShort) {
-        this.#scan(COMPARING, [left, right], scope, depth);
-        this.#spend(2, depth + 1);
+        this.#scan(COMPARING, [left, right], at);
+        this.#spend(2, at.depth + 1);
       }
     }
-    this.#visit(left, scope, depth);
-    this.#visit(right, scope, depth);
+    this.#visit(left, at);
+    this.#visit(right, at);
   }
 
-  #call(node: ASTNode, name: string, args: readonly ASTNode[], scope: Scope, depth: number): void {
+  #call(node: ASTNode, name: string, args: readonly ASTNode[], at: At): void {
     if (name === "has") {
-      for (const each of args) this.#visit(each, scope, depth);
+      for (const each of args) this.#visit(each, at);
       return;
     }
     const steps = FUNCTIONS.get(name);
@@ -214,18 +237,17 @@ export class Analysis {
       const hint = `there are ${[...FUNCTIONS.keys(), "has"].join(", ")}`;
       return this.#refuse(node, `there is no function ${name} in a price`, hint);
     }
-    this.#scan(steps, args, scope, depth);
-    if (name === "sum") this.#spend(1, depth + 1);
-    for (const each of args) this.#visit(each, scope, depth);
+    this.#scan(steps, args, at);
+    if (name === "sum") this.#spend(1, at.depth + 1);
+    for (const each of args) this.#visit(each, at);
   }
 
   #callOn(
     node: ASTNode,
     [name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]],
-    scope: Scope,
-    depth: number,
+    at: At,
   ): void {
-    if (LOOPS.has(name)) return this.#loop(node, receiver, args, scope, depth);
+    if (LOOPS.has(name)) return this.#loop(node, receiver, args, at);
     const steps = METHODS.get(name);
     if (steps === undefined) {
       const hint = `there are ${[...METHODS.keys(), ...LOOPS].join(", ")}`;
@@ -238,25 +260,20 @@ export class Analysis {
       const message = `.${name}() takes text in quotes, of at most ${MAX_NEEDLE} characters`;
       return this.#refuse(needle ?? node, message);
     }
-    this.#scan(steps, [receiver], scope, depth);
-    this.#visit(receiver, scope, depth);
-    for (const each of args) this.#visit(each, scope, depth);
+    this.#scan(steps, [receiver], at);
+    this.#visit(receiver, at);
+    for (const each of args) this.#visit(each, at);
   }
 
-  #loop(
-    node: ASTNode,
-    list: ASTNode,
-    [variable, ...parts]: readonly ASTNode[],
-    scope: Scope,
-    depth: number,
-  ): void {
+  #loop(node: ASTNode, list: ASTNode, [variable, ...parts]: readonly ASTNode[], at: At): void {
+    const { scope, depth } = at;
     if (variable?.op !== "id")
       return this.#refuse(node, "needs a name for the members of the list");
     const name = variable.args;
     if (VARIABLES.has(name) || scope.has(name)) {
       return this.#refuse(variable, `${name} has a meaning here already: choose another name`);
     }
-    this.#visit(list, scope, depth);
+    this.#visit(list, at);
     const place = listPlace(list, scope);
     if (place === undefined) {
       const hint = "loop over a list of the body, or over one that is written out";
@@ -268,11 +285,12 @@ export class Analysis {
     const inner = new Map([...scope, [name, item]]);
     // What the library does with each member itself.
     this.#spend(4, depth + 1);
-    for (const each of parts) this.#visit(each, inner, depth + 1);
+    const within = { scope: inner, depth: depth + 1 };
+    for (const each of parts) this.#visit(each, within);
   }
 
   /** A member of something, or of a part of the request by its name. */
-  #access(node: ASTNode, scope: Scope, depth: number): void {
+  #access(node: ASTNode, at: At): void {
     if (node.op !== "." && node.op !== "[]") return;
     const [of, key] = node.args;
     if (isNamed(of)) {
@@ -280,8 +298,8 @@ export class Analysis {
       this.#readName(node, of.args, name);
       return;
     }
-    this.#visit(of, scope, depth);
-    if (typeof key !== "string") this.#visit(key, scope, depth);
+    this.#visit(of, at);
+    if (typeof key !== "string") this.#visit(key, at);
   }
 
   #readName(node: ASTNode, part: Named, name: unknown): void {
@@ -328,7 +346,8 @@ export class Analysis {
   }
 
   /** All text of the values is read. */
-  #scan(steps: number, values: readonly ASTNode[], scope: Scope, depth: number): void {
+  #scan(steps: number, values: readonly ASTNode[], at: At): void {
+    const { scope, depth } = at;
     for (const value of values) {
       const place = placeOf(value, scope);
       const width = widthOf(value);
@@ -370,7 +389,7 @@ function isPair(args: unknown): args is readonly [ASTNode, ASTNode] {
 /** What is a number whatever the request: nothing of it is as long as the request. */
 function isNumber({ op, args }: ASTNode): boolean {
   if (op === "call")
-    return ["int", "double", "usd", "size", "ceil", "floor", "sum"].includes(String(args[0]));
+    return ["int", "double", "usd", "size", "ceil", "floor", "sum"].includes(args[0]);
   return op === "-" || op === "*" || op === "/" || op === "%" || op === "-_";
 }
 
@@ -382,13 +401,17 @@ function placeOf(node: ASTNode, scope: Scope): string | undefined {
   }
   if (node.op === "." && isNamed(node.args[0])) return `${node.args[0].args}.${node.args[1]}`;
   if (node.op === "[]" && isNamed(node.args[0]))
-    return `${node.args[0].args}.${String(node.args[1].args)}`;
+    return `${node.args[0].args}.${keyOf(node.args[1])}`;
   if (node.op !== "." && node.op !== "[]") return undefined;
   const of = placeOf(node.args[0], scope);
   if (of === undefined) return undefined;
   const [, key] = node.args;
-  const name = typeof key === "string" ? key : key.op === "value" ? String(key.args) : "[*]";
+  const name = typeof key === "string" ? key : key.op === "value" ? keyOf(key) : "[*]";
   return `${of}.${name}`;
+}
+
+function keyOf({ op, args }: ASTNode): string {
+  return op === "value" && typeof args !== "object" ? String(args) : "[*]";
 }
 
 /** The member of a list that it begins with. */

@@ -5,12 +5,8 @@
  */
 import { parseDollars, ATTODOLLAR_DECIMALS, formatAmount } from "../x402/amount.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import {
-  compile,
-  type Expression,
-  type ExpressionFault,
-  type ExpressionGround,
-} from "./expression.ts";
+import type { ExpressionFault, ExpressionGround } from "./analysis.ts";
+import { compile, type Expression } from "./expression.ts";
 import { readPrice, unitsOf } from "./exact-price.ts";
 import { readJsonBody, type JsonValue } from "./json-body.ts";
 
@@ -153,7 +149,7 @@ export class ComputedPrice {
 
 const NOTHING: ReadonlyMap<string, string> = new Map();
 
-export function groundOf({
+function groundOf({
   methods,
   segments,
 }: Pick<PricedRoute, "methods" | "segments">): ExpressionGround {

@@ -5,28 +5,16 @@
 import { Environment, type ParseResult } from "@marcbachmann/cel-js";
 import { err, ok, type Result } from "../x402/result.ts";
 import { parseDollars } from "../x402/amount.ts";
-import { Analysis, type Known } from "./analysis.ts";
+import {
+  Analysis,
+  type ExpressionFacts,
+  type ExpressionFault,
+  type ExpressionGround,
+} from "./analysis.ts";
 import type { Bounds } from "./bounds.ts";
 
 /** Longest expression, characters. */
 const MAX_LENGTH = 2_000;
-
-/** What is wrong with an expression, and where in it. */
-export interface ExpressionFault {
-  readonly message: string;
-  readonly hint?: string;
-  /** UTF-16 code units from its beginning. */
-  readonly offset: number;
-  readonly length: number;
-}
-
-/** Which requests it is for. */
-export interface ExpressionGround {
-  /** Upper-case; null: any. */
-  readonly methods: readonly string[] | null;
-  /** Names of the parameters in the path. */
-  readonly parameters: readonly string[];
-}
 
 /** What an expression is given; only what it reads has to be there. */
 export interface ExpressionInput {
@@ -37,8 +25,8 @@ export interface ExpressionInput {
   readonly body: unknown;
 }
 
-/** {@link Known.bounds} are in dollars. */
-export interface Expression extends Known {
+/** {@link ExpressionFacts.bounds} are in dollars. */
+export interface Expression extends ExpressionFacts {
   /**
    * The value: whole (`bigint`), binary (`number`) or text; or a sentence on why there is none for such a request.
    * Throws nothing.

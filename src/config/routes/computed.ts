@@ -1,6 +1,6 @@
 /** `price: { by, from, to }`: the expression is checked before any request is there, and what it may come to. */
 import { ComputedPrice } from "../../pricing/computed-price.ts";
-import type { ExpressionFault } from "../../pricing/expression.ts";
+import type { ExpressionFault } from "../../pricing/analysis.ts";
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import type { Path } from "../reading/tree.ts";

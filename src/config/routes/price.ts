@@ -107,8 +107,6 @@ export const price = z.union(
   PRICE_FORM,
 );
 
-export type WrittenPrice = z.output<typeof price>;
-
 /** `free` or `$0.01`. */
 export function readPrice(text: string): Result<Price, Fault> {
   if (text === "free") return ok({ kind: "free" });

@@ -10,7 +10,7 @@ import type { PaymentRequirements, SpokenVersions, X402Version } from "../../x40
 import type { Envelope } from "../../x402/schema.ts";
 import type { PricedRequest } from "../../pricing/computed-price.ts";
 import type { Offers } from "../../payments/sale/offers.ts";
-import type { ComputedOffers } from "../computed-plans.ts";
+import type { ComputedPlans } from "../computed-plans.ts";
 import type { Router } from "../paths/router.ts";
 
 /** The prices of a configuration that was replaced. */
@@ -20,7 +20,7 @@ export interface EarlierQuotes {
   /** Null where nothing was sold. */
   readonly router: Router<Offers | null>;
   /** Of those that were the most that a request costs: what each of them did. Default: of none. */
-  readonly computed?: ReadonlyMap<Offers, ComputedOffers>;
+  readonly computed?: ReadonlyMap<Offers, ComputedPlans<Offers>>;
   readonly publicUrl: string;
   readonly protocol: SpokenVersions;
   /** When it was replaced, milliseconds since the epoch; later once it is known who has asked by it still. */
