@@ -10,7 +10,7 @@ import {
 import { ok, type Result } from "../x402/result.ts";
 
 /** Prices for which all is kept ready, of all routes of a site. Another one is prepared anew. */
-export const MAX_KEPT_PRICES = 1_024;
+export const MAX_KEPT_PRICES = 256;
 
 /** What is kept ready, by route and price; what was not asked for longest goes first. */
 export class KeptPrices<Kept> {

@@ -38,6 +38,8 @@ export interface ExpressionFacts {
 export interface Reads {
   readonly method: boolean;
   readonly body: boolean;
+  /** Names of members of the body, at whatever depth. */
+  readonly members: ReadonlySet<string>;
   readonly path: ReadonlySet<string>;
   readonly query: ReadonlySet<string>;
   /** Lower-case. */
@@ -116,6 +118,7 @@ export class Analysis {
   readonly #ground: ExpressionGround;
   #method = false;
   #body = false;
+  readonly #members = new Set<string>();
   readonly #names: Readonly<Record<Named, Set<string>>> = {
     path: new Set(),
     query: new Set(),
@@ -143,7 +146,12 @@ export class Analysis {
       const hint = "loop over a list once, and read each text once";
       return err({ message, hint, offset: ast.start, length: ast.end - ast.start });
     }
-    const reads = { method: this.#method, body: this.#body, ...this.#names };
+    const reads = {
+      method: this.#method,
+      body: this.#body,
+      members: this.#members,
+      ...this.#names,
+    };
     return ok({ reads, bounds: boundsOf(ast), maxBodyValues });
   }
 
@@ -214,6 +222,7 @@ export class Analysis {
       this.#readName(node, right.args, left.args);
       return;
     }
+    if (op === "in") this.#noteMember(left);
     if (COMPARISONS.has(op)) {
       // A literal ends it at once, or is short.
       const isShort =
@@ -298,8 +307,14 @@ export class Analysis {
       this.#readName(node, of.args, name);
       return;
     }
+    this.#noteMember(key);
     this.#visit(of, at);
     if (typeof key !== "string") this.#visit(key, at);
+  }
+
+  #noteMember(key: string | ASTNode): void {
+    const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
+    if (typeof name === "string") this.#members.add(name);
   }
 
   #readName(node: ASTNode, part: Named, name: unknown): void {
@@ -312,7 +327,7 @@ export class Analysis {
       const hint =
         parameters.length === 0
           ? "write :name in its path"
-          : `there are ${parameters.map((each) => `path.${each}`).join(", ")}`;
+          : `write ${parameters.map((each) => `path.${each}`).join(" or ")}`;
       return this.#refuse(node, `the route has no :${name} in its path`, hint);
     }
     if (part === "headers" && name !== name.toLowerCase()) {
@@ -351,7 +366,8 @@ export class Analysis {
     for (const value of values) {
       const place = placeOf(value, scope);
       const width = widthOf(value);
-      if (value.op === "value" || isNumber(value)) this.#spend(2, depth);
+      if (value.op === "value" || value.op === "list" || isNumber(value) || isMadeList(value))
+        this.#spend(2, depth);
       else if (place === undefined) this.#spend(steps * width, depth);
       else {
         // Of each member of a list once: they are parts of the same body.
@@ -391,6 +407,11 @@ function isNumber({ op, args }: ASTNode): boolean {
   if (op === "call")
     return ["int", "double", "usd", "size", "ceil", "floor", "sum"].includes(args[0]);
   return op === "-" || op === "*" || op === "/" || op === "%" || op === "-_";
+}
+
+/** A list that a loop has made: nothing of it is read to count it. */
+function isMadeList({ op, args }: ASTNode): boolean {
+  return op === "rcall" && (args[0] === "filter" || args[0] === "map");
 }
 
 /** Where in the body it stands, `[*]` in place of an index that is not written out; undefined: it is computed. */

@@ -8,7 +8,7 @@ import { err, ok, type Result } from "../x402/result.ts";
 import type { ExpressionFault, ExpressionGround } from "./analysis.ts";
 import { compile, type Expression } from "./expression.ts";
 import { readPrice, unitsOf } from "./exact-price.ts";
-import { readJsonBody, type JsonValue } from "./json-body.ts";
+import { foldedName, readJsonBody, type JsonValue } from "./json-body.ts";
 
 /** Largest body by which a price is computed, bytes. */
 export const MAX_PRICED_BODY_BYTES = 64 * 1024;
@@ -124,7 +124,7 @@ export class ComputedPrice {
     let value: JsonValue = null;
     if (reads.body) {
       if (body === undefined) return err("its body is missing");
-      const read = readJsonBody(body, maxBodyValues);
+      const read = readJsonBody(body, { maxValues: maxBodyValues, members: reads.members });
       if (!read.ok) return read;
       value = read.value;
     }
@@ -173,9 +173,13 @@ function readQuery(
   names: ReadonlySet<string>,
 ): Result<ReadonlyMap<string, string>, string> {
   const found = new Map<string, string>();
+  const folded = new Set([...names].map(foldedName));
   for (const [name, value] of new URLSearchParams(query)) {
-    if (!names.has(name)) continue;
+    if (!folded.has(foldedName(name))) continue;
+    if (!names.has(name))
+      return err("a query parameter is there in other letters than is asked for");
     if (found.has(name)) return err(`the query parameter ${name} is there twice`);
+    if (value === "") return err(`the query parameter ${name} is empty`);
     found.set(name, value);
   }
   return ok(found);
@@ -196,6 +200,7 @@ function readHeaders(
     }
     if (!names.has(name)) continue;
     if (found.has(name)) return err(`the header ${name} is there twice`);
+    if (value === "") return err(`the header ${name} is empty`);
     found.set(name, value);
   }
   for (const name of dropped) found.delete(name);

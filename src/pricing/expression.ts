@@ -124,8 +124,10 @@ function faultOf(cause: unknown, text: string): { ok: false; error: ExpressionFa
   const until = typeof end === "number" ? end : text.length;
   const said = summaryOf(cause);
   const message = `is no expression: ${said.slice(0, 1).toLowerCase()}${said.slice(1)}`;
-  return fault(message, offset, Math.max(1, until - offset));
+  return fault(message, offset, Math.max(1, until - offset), EXAMPLE);
 }
+
+const EXAMPLE = 'a price is computed as by usd("0.001") + 20 * size(body.prompt)';
 
 function fault(
   message: string,

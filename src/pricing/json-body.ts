@@ -30,14 +30,24 @@ class Unreadable extends Error {
 /** What stands where a number, a name or the like is expected. */
 const NO_JSON = "the body is no JSON";
 
-/**
- * The value of a body, or a sentence on why there is none that everybody would agree on.
- * @param maxValues values in it, names of members not counted
- */
-export function readJsonBody(body: Uint8Array, maxValues: number): Result<JsonValue, string> {
+/** How a body is read. */
+interface Reading {
+  /** Values in it, names of members not counted. */
+  readonly maxValues: number;
+  /** Names of members that matter: none is there in other letters. */
+  readonly members: ReadonlySet<string>;
+}
+
+/** The same for names that readers which look at no letter case, as that of Go, take for one. */
+export function foldedName(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
+/** The value of a body, or a sentence on why there is none that everybody would agree on. */
+export function readJsonBody(body: Uint8Array, reading: Reading): Result<JsonValue, string> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    return ok(new JsonReader(text, maxValues).read());
+    return ok(new JsonReader(text, reading).read());
   } catch (cause) {
     if (cause instanceof Unreadable) return err(cause.message);
     // Of the decoder.
@@ -49,12 +59,16 @@ export function readJsonBody(body: Uint8Array, maxValues: number): Result<JsonVa
 class JsonReader {
   readonly #text: string;
   readonly #maxValues: number;
+  readonly #members: ReadonlySet<string>;
+  readonly #folded: ReadonlySet<string>;
   #at = 0;
   #values = 0;
 
-  constructor(text: string, maxValues: number) {
+  constructor(text: string, { maxValues, members }: Reading) {
     this.#text = text;
     this.#maxValues = maxValues;
+    this.#members = members;
+    this.#folded = new Set([...members].map(foldedName));
   }
 
   read(): JsonValue {
@@ -95,6 +109,10 @@ class JsonReader {
       if (this.#text[this.#at] !== '"') throw new Unreadable(NO_JSON);
       const name = this.#string();
       if (members.has(name)) throw new Unreadable("the body has a member twice");
+      // One that is not asked for is nothing that decides a price, whoever reads it how.
+      if (!this.#members.has(name) && this.#folded.has(foldedName(name))) {
+        throw new Unreadable("the body has a member in other letters than is asked for");
+      }
       this.#expect(":");
       members.set(name, this.#value(depth));
     } while (this.#takes(","));

@@ -54,6 +54,8 @@ export function computedOffers(
       fault("bad-price", `is more than $${MAX_DOLLARS}, the most that is computed`),
     );
   }
+  // Between bounds that are none nothing can be judged.
+  if (ranged.length < offers.length) return [];
   checkExpression(price, by, place, Math.max(0, ...ranged.map(({ asset }) => asset.decimals)));
   return ranged;
 }
@@ -85,7 +87,7 @@ function checkExpression(
   } else if (least < 0) {
     const message = "may come to less than nothing; such a request is refused";
     const hint = `write max(…, usd("${price.from.slice(1)}")) around it`;
-    problems.add("warning", by, fault("odd-expression", message, hint));
+    problems.add("note", by, fault("odd-expression", message, hint));
   }
 }
 
