@@ -238,6 +238,10 @@ export class Analysis {
 
   #call(node: ASTNode, name: string, args: readonly ASTNode[], at: At): void {
     if (name === "has") {
+      const [of] = args;
+      if (of?.op === "[]") {
+        this.#refuse(node, "has() takes a name behind a point", 'write "name" in headers');
+      }
       for (const each of args) this.#visit(each, at);
       return;
     }

@@ -75,7 +75,7 @@ export function randomExpression(random: Random, kind: Kind, depth = 3, item?: s
         () => 'body.s.contains("bc")',
         () => 'method == "POST"',
         () => "body.flag == true",
-        () => '(has(headers["x-tier"]) && headers["x-tier"] == "fast")',
+        () => '("x-tier" in headers && headers["x-tier"] == "fast")',
         ...(item === undefined ? [] : [() => `${item}.c == "a"`]),
       ];
       if (leaf) return oneOf(random, leaves)();

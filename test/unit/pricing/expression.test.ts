@@ -65,6 +65,7 @@ describe("what may stand in a price", () => {
     ["size(headers)", "headers is read by names that are written out", "headers"],
     ['size(headers["X-Size"])', "names of headers are in lower case", 'headers["X-Size"]'],
     ["other + 1", "is no expression: unknown variable: other", "other"],
+    ['has(headers["a"]) ? 1 : 2', "has() takes a name behind a point", 'has(headers["a"])'],
     ['"a" + 1', "is no expression: no such overload: string + int", '"a" + 1'],
     ["body.price", "may come to anything, and a price is int, double or string", "body.price"],
     ["[1, 2]", "comes to list<int>, and a price is int, double or string", "[1, 2]"],
