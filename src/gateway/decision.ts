@@ -142,6 +142,8 @@ export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 /** A priced route, by what the request brought for it. */
 export type PricedDecision = Place & {
   readonly plan: PricedPlan;
+  /** What is asked of whoever asks: those of the plan, but for who is known to pay something else. */
+  readonly offers: Offers;
   readonly resource: string;
   /** The method for which a payment is: that of a `HEAD` is for the `GET` of the same route. */
   readonly soldMethod: string;
@@ -240,14 +242,15 @@ function decideSale(
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
-  const told = { plan, resource, soldMethod, site: snapshot.site, ...place };
+  const { offers } = plan;
+  const told = { plan, offers, resource, soldMethod, site: snapshot.site, ...place };
   const isPriced = plan.computed !== undefined || earlier.length > 0;
   const sold: Sold | Unpriced = isPriced ? pricedByHead(told, brought, request, earlier) : told;
   if (isUnpriced(sold)) return sold;
   if (brought.kind === "challenge")
     return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
   if (brought.kind !== "presented") return { ...brought, ...sold };
-  const name = readIdentifier(brought.payment, sold.plan.offers.identifier);
+  const name = readIdentifier(brought.payment, sold.offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
 }
 
@@ -274,7 +277,8 @@ function pricedByHead(
   if (computed.readsBody) return { ...sold, priced, readsBody: true };
   const own = computed.planFor(priced);
   if (!own.ok) return { ...sold, kind: "unpriced", status: 400, detail: own.error };
-  return { ...sold, priced, plan: own.value, ...(isEarlier && { readsBody: true }) };
+  const { value: at } = own;
+  return { ...sold, priced, plan: at, offers: at.offers, ...(isEarlier && { readsBody: true }) };
 }
 
 /** Read only where there is no payment: who shows one means that, and may have his earlier purchases by it. */

@@ -338,7 +338,7 @@ export class Gateway {
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<Admission> {
-    const { plan, resource } = decision;
+    const { plan, offers, resource } = decision;
     const asked: GoodsRequest = {
       binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
       target: soldTarget(decision),
@@ -354,7 +354,7 @@ export class Gateway {
         exactly:
           decision.kind === "presented"
             ? acceptable(decision)
-            : plan.offers.requirements(resource, decision.version),
+            : offers.requirements(resource, decision.version),
       }),
     };
     if (decision.kind === "signed-in") {

@@ -30,7 +30,8 @@ function pricedBy(read: PricedBody, decision: PricedDecision): Priced {
   if (computed?.readsBody !== true) return whole;
   if (read.kind === "whole") {
     const own = computed.planFor(whole.priced);
-    return own.ok ? { ...whole, plan: own.value } : unpriced(decision, 400, own.error);
+    if (!own.ok) return unpriced(decision, 400, own.error);
+    return { ...whole, plan: own.value, offers: own.value.offers };
   }
   if (decision.kind === "challenge") return { ...decision, provisional: whyNot(read) };
   if (read.kind === "refused") return unpriced(decision, read.status, read.detail);
@@ -44,9 +45,10 @@ function whyNot(read: Extract<PricedBody, { kind: "absent" | "refused" }>): stri
 }
 
 function unpriced(
-  { plan, resource, soldMethod, site, target, path }: PricedDecision,
+  { plan, offers, resource, soldMethod, site, target, path }: PricedDecision,
   status: 400 | 411 | 413 | 415,
   detail: string,
 ): PricedDecision {
-  return { kind: "unpriced", status, detail, plan, resource, soldMethod, site, target, path };
+  const place = { plan, offers, resource, soldMethod, site, target, path };
+  return { kind: "unpriced", status, detail, ...place };
 }
