@@ -180,7 +180,7 @@ async function openStage(expressions: readonly string[]): Promise<Stage> {
   const backend = createServer((request, response) => {
     void buffer(request).then((body) => {
       got.push(body);
-      response.end("goods");
+      return response.end("goods");
     });
   });
   await new Promise<void>((resolve) => void backend.listen(0, "127.0.0.1", resolve));
@@ -350,10 +350,7 @@ async function pay(
     payload: { ...payload, authorization: { ...authorization, value: amount } },
   };
   const asked = { ...paymentRequirements, maxAmountRequired: amount };
-  const line = inHeader(
-    { paymentPayload: paid as typeof paymentPayload, paymentRequirements: asked },
-    version,
-  );
+  const line = inHeader({ paymentPayload: paid, paymentRequirements: asked }, version);
   const { settled } = stage.facilitator;
   const before = settled.length;
   const answer = await post(stage.port, path, [PAYMENT_HEADERS[version], line, ...headers], body);
