@@ -96,7 +96,7 @@ const RUNS = 5;
  * The longest that evaluating it has taken at its best, milliseconds: the least of a few runs, since whatever else the
  * machine does is no part of it. For the requests, and for bodies that are as large as they may be.
  */
-export function slowestOf(text: string, bodies: readonly string[]): number {
+function slowestOf(text: string, bodies: readonly string[]): number {
   const compiled = compile(text, { methods: ["POST"], parameters: ["id"] });
   if (!compiled.ok) throw new Error(compiled.error.message);
   const { maxBodyValues, reads } = compiled.value;

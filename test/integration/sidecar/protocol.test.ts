@@ -119,6 +119,19 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect([head.status, head.body]).toEqual([402, ""]);
   });
 
+  it("what has its own price costs what its query says, and no other request passes for it", async () => {
+    const at = (query: string) => `${url}/check/by-query?${query}`;
+    const asked = await check(at("n=3"), "GET", LINES);
+    expect(Object(JSON.parse(asked.body)).accepts[0].maxAmountRequired).toBe("3000");
+    const { header, buyer } = await paymentFor(asked);
+    const shown = { ...LINES, "X-PAYMENT": header };
+    expect((await check(at("n=30"), "GET", shown)).status).toBe(402);
+    expect((await check(at("n=3&n=30"), "GET", shown)).status).toBe(400);
+    expect((await check(at("n=3"), "GET", shown)).headers["x-402-pass"]).toBe("paid");
+    expect((await check(at("n=30"), "GET", shown)).status).toBe(409);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 3_000n);
+  });
+
   it("nothing that is paused passes, or is asked for, until it is sold again", async () => {
     const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
     const shown = { ...LINES, "X-PAYMENT": header };
@@ -247,7 +260,7 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect([page.status, page.headers["content-type"]]).toEqual([402, "text/html; charset=utf-8"]);
     expect(page.body).toMatch(/^<!doctype html>/i);
     const listing = await check(`${url}/answer/discovery/resources`, "GET", LINES);
-    expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 3]);
+    expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 4]);
     expect((await check(`${url}/answer/weather`, "OPTIONS", asked)).status).toBe(204);
     expect((await check(`${url}/answer/weather`, "GET", LINES)).status).toBe(402);
     expect((await check(`${url}/answer/health`, "GET", LINES)).status).toBe(404);
