@@ -164,8 +164,7 @@ export class DryGateway {
   /** What a priced route asks for at one URL; empty for any other request. */
   accepts(method: string, target: string): readonly PaymentRequirements[] {
     const { decision } = this.ask({ method, target });
-    const isAsked = decision.kind === "challenge" || decision.kind === "unpriced";
-    return isAsked ? decision.plan.offers.accepts(decision.resource) : [];
+    return decision.kind === "challenge" ? decision.offers.accepts(decision.resource) : [];
   }
 
   #routeOf(decision: Decision): RouteSettings | null {
