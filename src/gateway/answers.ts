@@ -175,6 +175,11 @@ export function unfitAnswer({ faults }: Unfit, cors: readonly string[]): Answer 
   return { status: 400, lines: cors, body: JSON.stringify({ error, faults }) };
 }
 
+/** Says that what is asked for is not the price of the request. */
+export function onlyTheMost(why: string): string {
+  return `this is the most that it may cost, not its price: ${why}`;
+}
+
 /** The request has no price, so nothing is asked for it, and no payment was taken. */
 export function unpricedAnswer(
   { status, detail }: { readonly status: 400 | 411 | 413 | 415; readonly detail: string },

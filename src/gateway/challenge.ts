@@ -6,7 +6,7 @@ import { X402_VERSION, X402_VERSION_2, type PaymentRequirements } from "../x402/
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import { unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
+import { onlyTheMost, unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
 import type { PresentedDecision, PricedDecision, PricedPlan } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
@@ -38,7 +38,7 @@ const CHALLENGED = {
 /** What is asked for is the most that the request may cost, and no payment for it yet. */
 function provisionally(why: string): Omit<Refused, "lines"> {
   const { error, errorV2, ...rest } = CHALLENGED;
-  const said = `; this is the most that it may cost, not its price: ${why}`;
+  const said = `; ${onlyTheMost(why)}`;
   return { ...rest, error: error + said, errorV2: errorV2 + said };
 }
 

@@ -269,7 +269,8 @@ export class Gateway {
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
-    if (decision.kind === "challenge" && decision.readsBody === true) return this.#quote(visit);
+    const isAsked = decision.kind === "challenge" || decision.kind === "malformed";
+    if (isAsked && decision.readsBody === true) return this.#quote(visit);
     if (decision.kind !== "presented" && decision.kind !== "signed-in") {
       return this.#end(visit, decision);
     }

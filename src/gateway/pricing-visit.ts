@@ -33,7 +33,8 @@ function pricedBy(read: PricedBody, decision: PricedDecision): Priced {
     if (!own.ok) return unpriced(decision, 400, own.error);
     return { ...whole, plan: own.value, offers: own.value.offers };
   }
-  if (decision.kind === "challenge") return { ...decision, provisional: whyNot(read) };
+  const isAsked = decision.kind === "challenge" || decision.kind === "malformed";
+  if (isAsked) return { ...decision, provisional: whyNot(read) };
   if (read.kind === "refused") return unpriced(decision, read.status, read.detail);
   return unpriced(decision, 400, "its body decides what it costs, and is missing");
 }

@@ -140,8 +140,8 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "quotes the most for a price", {
     file: GATEWAY,
-    find: 'if (decision.kind === "challenge") return { ...decision, provisional: whyNot(read) };',
-    put: 'if (decision.kind === "challenge") return decision;',
+    find: "if (isAsked) return { ...decision, provisional: whyNot(read) };",
+    put: "if (isAsked) return decision;",
   }),
   caughtBy(SALE_TEST, "reads a body of any length", {
     file: PRICED_BODY,

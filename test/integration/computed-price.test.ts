@@ -79,6 +79,17 @@ describe("a price by the body", () => {
     expect(told.error).toContain("not its price");
   });
 
+  it("is told with a payment that cannot be read, too", async () => {
+    const spoilt = { headers: { "X-PAYMENT": "junk", "Content-Type": "application/json" } };
+    const ask = async (body?: string) => {
+      const response = await fetch(generate(), { method: "POST", ...spoilt, body: body ?? null });
+      const { error, accepts } = Object(await response.json());
+      return [response.status, accepts[0].maxAmountRequired, error.includes("not its price")];
+    };
+    expect(await ask('{"prompt":"hello"}')).toEqual([400, "1500", false]);
+    expect(await ask()).toEqual([400, "50000", true]);
+  });
+
   it("is not the most: whoever has signed that is told his price, and not charged", async () => {
     const buyer = await richBuyer(chain);
     const header = await sign(buyer, generate(), { init: { method: "POST" } });
