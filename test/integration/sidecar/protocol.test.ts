@@ -119,19 +119,6 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect([head.status, head.body]).toEqual([402, ""]);
   });
 
-  it("what has its own price costs what its query says, and no other request passes for it", async () => {
-    const at = (query: string) => `${url}/check/by-query?${query}`;
-    const asked = await check(at("n=3"), "GET", LINES);
-    expect(Object(JSON.parse(asked.body)).accepts[0].maxAmountRequired).toBe("3000");
-    const { header, buyer } = await paymentFor(asked);
-    const shown = { ...LINES, "X-PAYMENT": header };
-    expect((await check(at("n=30"), "GET", shown)).status).toBe(402);
-    expect((await check(at("n=3&n=30"), "GET", shown)).status).toBe(400);
-    expect((await check(at("n=3"), "GET", shown)).headers["x-402-pass"]).toBe("paid");
-    expect((await check(at("n=30"), "GET", shown)).status).toBe(409);
-    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 3_000n);
-  });
-
   it("nothing that is paused passes, or is asked for, until it is sold again", async () => {
     const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
     const shown = { ...LINES, "X-PAYMENT": header };
