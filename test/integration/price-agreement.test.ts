@@ -8,5 +8,5 @@ it("is told alike by routes and the 402, and that is what is charged (the long o
   expect(priced).toBeGreaterThan(100);
   expect(unpriced).toBeGreaterThan(100);
   // A machine that does ten other things takes longer; what nothing bounds takes seconds.
-  expect(slowestMs).toBeLessThan(20);
+  expect(slowestMs).toBeLessThan(500);
 });
