@@ -30,6 +30,8 @@ export interface ExpressionFacts {
   readonly reads: Reads;
   /** Of numbers: between which they are, as the expression has them; undefined: nothing is known. */
   readonly bounds: Bounds | undefined;
+  /** Where `size(` stands in its text: the library counts text slowly. */
+  readonly sizesAt: readonly number[];
   /** Values that a body may have, so that it takes no more than {@link MAX_STEPS}. */
   readonly maxBodyValues: number;
 }
@@ -68,7 +70,6 @@ const FUNCTIONS: ReadonlyMap<string, number> = new Map([
   ["size", 6_400],
 ]);
 const METHODS: ReadonlyMap<string, number> = new Map([
-  ["size", 6_400],
   ["startsWith", 100],
   ["endsWith", 100],
   ["contains", 1_000],
@@ -119,6 +120,7 @@ export class Analysis {
   #method = false;
   #body = false;
   readonly #members = new Set<string>();
+  readonly #sizesAt: number[] = [];
   readonly #names: Readonly<Record<Named, Set<string>>> = {
     path: new Set(),
     query: new Set(),
@@ -152,7 +154,7 @@ export class Analysis {
       members: this.#members,
       ...this.#names,
     };
-    return ok({ reads, bounds: boundsOf(ast), maxBodyValues });
+    return ok({ reads, bounds: boundsOf(ast), sizesAt: this.#sizesAt, maxBodyValues });
   }
 
   #maxValues(): number {
@@ -251,6 +253,7 @@ export class Analysis {
       return this.#refuse(node, `there is no function ${name} in a price`, hint);
     }
     this.#scan(steps, args, at);
+    if (name === "size") this.#sizesAt.push(node.start);
     if (name === "sum") this.#spend(1, at.depth + 1);
     for (const each of args) this.#visit(each, at);
   }

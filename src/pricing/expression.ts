@@ -58,7 +58,14 @@ const language = new Environment({
   .registerFunction("max(double, double): double", larger)
   .registerFunction("ceil(double): int", (number: number) => whole(Math.ceil(number)))
   .registerFunction("floor(double): int", (number: number) => whole(Math.floor(number)))
-  .registerFunction("sum(list): int", sum);
+  .registerFunction("sum(list): int", sum)
+  // In place of the library's own `size`, see OWN_SIZE.
+  .registerFunction("Size(string): int", (text: string) => BigInt(characters(text)))
+  .registerFunction("Size(list): int", (list: readonly unknown[]) => BigInt(list.length))
+  .registerFunction("Size(map): int", (map: ReadonlyMap<unknown, unknown>) => BigInt(map.size));
+
+/** As long as `size`, so that places in a text stay the same. */
+const OWN_SIZE = "Size";
 
 /** Parses and checks it; the first fault that is found. */
 export function compile(
@@ -77,6 +84,9 @@ export function compile(
   const analysis = new Analysis(ground);
   const known = analysis.of(parsed.ast);
   if (!known.ok) return known;
+  // The same text, and so without a fault of its own.
+  if (known.value.sizesAt.length > 0)
+    parsed = language.parse(withOwnSize(text, known.value.sizesAt));
   const checked = parsed.check();
   if (!checked.valid) return faultOf(checked.error, text);
   const { type = "dyn" } = checked;
@@ -97,6 +107,23 @@ export function compile(
   return ok(expression);
 }
 
+function withOwnSize(text: string, places: readonly number[]): string {
+  return places.reduce((all, at) => {
+    return all.slice(0, at) + OWN_SIZE + all.slice(at + OWN_SIZE.length);
+  }, text);
+}
+
+/** Code points, as the language counts. */
+function characters(text: string): number {
+  if (!/[\ud800-\udbff]/.test(text)) return text.length;
+  let count = text.length;
+  for (let index = 1; index < text.length; index += 1) {
+    const isLow = (text.charCodeAt(index) & 0xfc00) === 0xdc00;
+    if (isLow && (text.charCodeAt(index - 1) & 0xfc00) === 0xd800) count -= 1;
+  }
+  return count;
+}
+
 function inDollars({ least, most }: Bounds, type: string): Bounds | undefined {
   if (type === "string") return undefined;
   const unit = type === "int" ? 1e6 : 1;
@@ -115,7 +142,8 @@ function evaluate(parsed: ParseResult, input: ExpressionInput): Result<unknown, 
 /** Of a library's error without the lines that point into the expression, which are the seller's own. */
 function summaryOf(cause: unknown): string {
   const summary = Object(cause).summary ?? Object(cause).message;
-  return typeof summary === "string" ? summary.split("\n", 1).join("") : "it cannot be computed";
+  if (typeof summary !== "string") return "it cannot be computed";
+  return summary.split("\n", 1).join("").replaceAll(`${OWN_SIZE}(`, "size(");
 }
 
 function faultOf(cause: unknown, text: string): { ok: false; error: ExpressionFault } {

@@ -51,6 +51,17 @@ describe("what may stand in a price", () => {
     expect(valueOf("min(5, 3) + max(1, 2) + ceil(1.2) + floor(1.8)")).toBe(8n);
     expect(valueOf("min(0.5, 0.25)")).toBe(0.25);
     expect(valueOf('{"small": 10, "large": 20}["large"]')).toBe(20n);
+    const texts = ["abc", "", "é€", "a😀b", "\ud800", "\ud800\ud83d\ude00", "\udc00\udc00"];
+    for (const text of texts) {
+      const both = "size(body.t) + 1000 * size(body.l) + 1000000 * size(body.m)";
+      const body = new Map<string, unknown>([
+        ["t", text],
+        ["l", [1n, 2n]],
+        ["m", new Map([["a", 1n]])],
+      ]);
+      expect(valueOf(both, body)).toBe(BigInt(Array.from(text).length) + 1_002_000n);
+    }
+    expect(valueOf("size(body.n)", new Map([["n", 5n]]))).toContain("'size(int)'");
     expect(valueOf('"$0.02"')).toBe("$0.02");
     expect(valueOf('size(body.all.filter(each, each == "a"))', list)).toBe(1n);
   });
