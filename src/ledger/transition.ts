@@ -5,6 +5,7 @@
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
+import type { PotFill } from "./pots.ts";
 import type { RefundOutcome, RefundStep, RefundSummary } from "./refund-steps.ts";
 
 export const PAYMENT_STATES = [
@@ -55,6 +56,11 @@ export interface ClaimTerms extends Collector {
    * failed for certain or is swept away. Stored with the first use, by which a stranger cannot take it without paying.
    */
   readonly identifier?: string | undefined;
+  /**
+   * What is bought is a balance: when the payment is settled, so much is in that pot, in the same step. It is never paid
+   * back as a payment is.
+   */
+  readonly fills?: PotFill | undefined;
 }
 
 /** A payment that is on chain. */

@@ -89,6 +89,7 @@ const FACETS = [
   ["refundState", "refund_state", "text"],
   ["refund", "refund", "text"],
   ["refundCountedMs", "refund_counted_ms", "bigint"],
+  ["fills", "fills", "text"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */
@@ -376,7 +377,15 @@ function givenOf({ stored: { key, id, row }, next, note }: Move): object {
   return { ...next, ...(isAnew && lastingOf(next)), key, id, expected: row.version, note };
 }
 
-const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
+const FIRST_USE = [
+  "binding",
+  "target",
+  "route",
+  "idempotencyKey",
+  "request",
+  "network",
+  "fills",
+] as const;
 
 function lastingOf(row: PaymentRow): Record<(typeof LASTING)[number][0], string | null> {
   const request = requestOf(row);

@@ -13,6 +13,7 @@ import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { POTS_SCHEMA } from "./postgres-pots-schema.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -385,6 +386,7 @@ export const MIGRATIONS: readonly string[] = [
     FOR EACH ROW WHEN (NEW.state = 'FAILED' AND NEW.held_transaction IS NULL)
     EXECUTE FUNCTION coinslot.give_reservation_back();
   `,
+  POTS_SCHEMA,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

@@ -12,6 +12,7 @@ import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
+import { POTS_SCHEMA } from "./sqlite-pots-schema.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -445,6 +446,7 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX transfers_back ON payments (lower(pay_to), created_ms)
     WHERE binding IS NULL AND route IS NOT NULL;
   `,
+  POTS_SCHEMA,
 ];
 
 /** What this program reads and writes. */
