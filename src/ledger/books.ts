@@ -2,7 +2,7 @@
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Days, Entry } from "./accounts.ts";
-import type { CreditsSum } from "./pots.ts";
+import type { CreditsSum } from "./credit-entries.ts";
 import type { RefundSummary } from "./refund-steps.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";

@@ -1,19 +1,21 @@
 /** Pots in memory, judged as in every store. */
 import type { Entry } from "../../src/ledger/accounts.ts";
+import {
+  CreditsSums,
+  fillEntries,
+  useEntries,
+  type CreditsSum,
+} from "../../src/ledger/credit-entries.ts";
 import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
 import { processOf } from "../../src/ledger/life.ts";
 import { amountOf, requestOf } from "../../src/ledger/payment-row.ts";
 import {
   creditsPotsOf,
-  CreditsSums,
-  fillEntries,
   judgeDraw,
   openedPot,
   requireDraws,
   returned,
   TURNS_KEPT_MS,
-  useEntries,
-  type CreditsSum,
   type PotFill,
   type PotLease,
   type PotRow,

@@ -20,7 +20,7 @@ import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
 import { openBeside } from "./postgres-beside.ts";
 import { readCredits } from "./postgres-pots.ts";
-import type { CreditsSum } from "../pots.ts";
+import type { CreditsSum } from "../credit-entries.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";

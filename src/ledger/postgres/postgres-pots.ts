@@ -2,21 +2,18 @@
 import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readEntry } from "../accounts.ts";
-import { LedgerConflict } from "../ledger-fault.ts";
+import { CREDIT_KINDS, CreditsSums, useEntries, type CreditsSum } from "../credit-entries.ts";
+import { LedgerConflict, LedgerUnavailable } from "../ledger-fault.ts";
 import { amountOf, requestOf } from "../payment-row.ts";
 import {
   CREDITS_END,
   creditsPotsOf,
-  CREDIT_KINDS,
-  CreditsSums,
   judgeDraw,
   readLease,
   readPot,
   requireDraws,
   TIDIED_POTS,
   TURNS_KEPT_MS,
-  useEntries,
-  type CreditsSum,
   type JudgedDraw,
   type PotBalance,
   type PotDraw,
@@ -144,11 +141,18 @@ export class PostgresPots implements Pots {
   readonly #database: PostgresDatabase;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
+  #isOver = false;
 
   constructor(database: PostgresDatabase, time: Pick<Time, "now">, life: string) {
     this.#database = database;
     this.#time = time;
     this.#life = life;
+  }
+
+  /** The life is over: what comes late of it leases nothing any more. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await returnLeases(this.#database, [this.#life]);
   }
 
   async draw(draws: readonly PotDraw[]): Promise<readonly PotDrawn[]> {
@@ -166,6 +170,7 @@ export class PostgresPots implements Pots {
       for (const row of await session.query(LOCK, [names]))
         pots.set(String(row.name), readPot(row));
       const leases = new Map<string, PotLease>();
+      if (this.#isOver) throw new LedgerUnavailable("this life is over");
       for (const row of await session.query(LEASES, [moment.life, names]))
         leases.set(String(row.pot), readLease(row));
       const judged = draws.map((draw) => ({

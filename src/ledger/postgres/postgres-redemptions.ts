@@ -20,13 +20,12 @@ import {
 import { processOf } from "../life.ts";
 import { isMisnamed, isOwed, ledToFor } from "../payment-judgement.ts";
 import { identityOf, requestOf } from "../payment-row.ts";
-import type { Pots } from "../pots.ts";
 import { storedForms } from "../stored-target.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
-import { PostgresPots, returnLeases } from "./postgres-pots.ts";
+import { PostgresPots } from "./postgres-pots.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { readBought, useSignIn } from "./postgres-sign-ins.ts";
@@ -94,7 +93,7 @@ export interface PostgresGround {
 }
 
 export class PostgresRedemptions implements Redemptions {
-  readonly pots: Pots;
+  readonly pots: PostgresPots;
   readonly #ground: PostgresGround;
   readonly #steps: PostgresSteps;
 
@@ -189,7 +188,7 @@ export class PostgresWorkerLife extends PostgresRedemptions implements WorkerLif
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     const { database, time, onUnreadable } = this.#ground;
-    await returnLeases(database, [this.#life]);
+    await this.pots.end();
     const moment = { life: this.#life, nowMs: time.now() };
     return reapWorker(database, { moment, kept }, onUnreadable);
   }

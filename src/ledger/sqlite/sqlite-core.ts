@@ -24,7 +24,7 @@ import { SqliteBatch } from "./sqlite-batch.ts";
 import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
-import { tidyPots } from "./sqlite-pots.ts";
+import { tidyPots } from "./sqlite-pot-rows.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { boughtBy, useSignIn } from "./sqlite-sign-ins.ts";
 import type { SignInUse, SignInVerdict } from "../sign-ins.ts";

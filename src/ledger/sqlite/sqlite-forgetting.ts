@@ -15,7 +15,7 @@ import {
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import { forgetCredits, hasCredits } from "./sqlite-pots.ts";
+import { forgetCredits, hasCredits } from "./sqlite-pot-rows.ts";
 import {
   CANDIDATE,
   candidateIn,

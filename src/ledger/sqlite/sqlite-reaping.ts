@@ -4,7 +4,7 @@ import { isOf } from "../life.ts";
 import * as machine from "../machine.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import { returnLeases } from "./sqlite-pots.ts";
+import { returnLeases } from "./sqlite-pot-rows.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import type { WorkerLife } from "../ledger.ts";
 
@@ -60,7 +60,7 @@ export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
     const life = this.#life;
     const { core, database } = this.#ground;
     const isOver = (other: string): boolean => other === life;
-    await core.write(() => returnLeases(database, isOver));
+    await core.write(() => this.pots.end());
     core.storeNow();
     const held = database.all(HELD, { life });
     return reap(this.#ground, keysOf(held), { life, isOver, kept });

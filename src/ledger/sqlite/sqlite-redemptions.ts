@@ -17,14 +17,13 @@ import {
 import { isMisnamed } from "../payment-judgement.ts";
 import { handedOverOf, type PaymentRow } from "../payment-row.ts";
 import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
-import type { Pots } from "../pots.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { SqlitePots } from "./sqlite-pots.ts";
 import { usedElsewhere, type AskedFor } from "../used-elsewhere.ts";
 
 export class SqliteRedemptions implements Redemptions {
-  readonly pots: Pots;
+  readonly pots: SqlitePots;
   readonly #core: SqliteCore;
   readonly #life: string;
 

@@ -15,7 +15,7 @@ import { readFill } from "../pots.ts";
 import { amountOf, readPaymentRow, requestIn, requestOf, type PaymentRow } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import type { SqliteOutbox } from "./sqlite-outbox.ts";
-import { fillPot } from "./sqlite-pots.ts";
+import { fillPot } from "./sqlite-pot-rows.ts";
 import { storedForms } from "../stored-target.ts";
 import {
   digestOf,

@@ -1,11 +1,10 @@
 /** Pots: what is in them is never more than came in and was not used, whoever leases it, and whoever dies. */
 import { expect, it } from "vitest";
 import { LedgerConflict, type Ledger } from "../../../src/ledger/ledger.ts";
+import { isBalanced, type CreditsSum } from "../../../src/ledger/credit-entries.ts";
 import {
   creditsPot,
-  isBalanced,
   TURNS_KEPT_MS,
-  type CreditsSum,
   type PotDraw,
   type PotDrawn,
   type Pots,
