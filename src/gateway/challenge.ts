@@ -120,8 +120,8 @@ export class Challenge {
     client: Client,
     lines: readonly string[],
   ): OwnAnswer | Promise<OwnAnswer> {
-    const { plan, resource } = decision;
-    const { page, offers } = plan;
+    const { plan, offers, resource } = decision;
+    const { page } = plan;
     if (page !== null) {
       const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
@@ -134,7 +134,7 @@ export class Challenge {
       if (wantsPage(request)) {
         const accepted = request.headers["accept-encoding"];
         if (offers.areNone) {
-          const { status, lines: told } = this.#unpayable(plan, CHALLENGED.error, lines);
+          const { status, lines: told } = this.#unpayable(decision, CHALLENGED.error, lines);
           return asking(plan, page.answer(told, accepted, status), "challenged");
         }
         this.#unpaid.count(client.address, "asked");
@@ -149,15 +149,14 @@ export class Challenge {
    * The answer to a request that nothing was paid for: what is asked for, with an error; 503 in place of a 402 that would
    * ask for nothing. It counts unless that is our own fault.
    */
-  ask({ plan, resource }: PricedDecision, { address }: Client, said: Refused): OwnAnswer {
-    const { offers } = plan;
+  ask({ plan, offers, resource }: PricedDecision, { address }: Client, said: Refused): OwnAnswer {
     const { status, outcome, error, lines } = said;
     const body = status === 402 ? offers.question(said, resource) : offers.body(said, resource);
     // Where nothing is to be signed anew, nothing is quoted where programs look for that.
     const quote = status === 402 || status === 400 ? offers.quoteLines(said, resource) : [];
     const answer =
       body === undefined
-        ? this.#unpayable(plan, error, lines)
+        ? this.#unpayable({ plan, offers }, error, lines)
         : { status, lines: quote.length === 0 ? lines : [...lines, ...quote], body };
     if (answer.status < 500 && outcome !== "unavailable") {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
@@ -172,7 +171,7 @@ export class Challenge {
 
   /** Nothing is left to pay with: the operator is told, too. */
   #unpayable(
-    { offers, label }: PricedPlan,
+    { plan: { label }, offers }: Pick<PricedDecision, "plan" | "offers">,
     error: string,
     lines: readonly string[],
   ): ReturnType<typeof unpayableAnswer> {
@@ -197,8 +196,8 @@ function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome):
 
 /** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
 export function acceptable(decision: PresentedDecision): readonly PaymentRequirements[] {
-  const { plan, resource, earlier, version } = decision;
-  const asked = plan.offers.requirements(resource, version);
+  const { offers, resource, earlier, version } = decision;
+  const asked = offers.requirements(resource, version);
   if (earlier.length === 0) return asked;
   return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
 }

@@ -137,6 +137,8 @@ export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 /** A priced route, by what the request brought for it. */
 export type PricedDecision = Place & {
   readonly plan: PricedPlan;
+  /** What is asked of whoever asks: those of the plan, but for who is known to pay something else. */
+  readonly offers: Offers;
   readonly resource: string;
   /** The method for which a payment is: that of a `HEAD` is for the `GET` of the same route. */
   readonly soldMethod: string;
@@ -216,11 +218,12 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
-  const sold = { plan, resource, soldMethod, site: snapshot.site, ...place };
+  const { offers } = plan;
+  const sold = { plan, offers, resource, soldMethod, site: snapshot.site, ...place };
   if (brought.kind === "challenge")
     return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
   if (brought.kind !== "presented") return { ...brought, ...sold };
-  const name = readIdentifier(brought.payment, plan.offers.identifier);
+  const name = readIdentifier(brought.payment, offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
 }
 

@@ -98,7 +98,7 @@ export function readRefusal(
 /** What else its buyer can do where payments on its network are not taken now; null: nothing. */
 function otherWays(decision: PricedDecision): string | null {
   if (decision.kind !== "presented") return null;
-  const { offers } = decision.plan;
+  const { offers } = decision;
   if (!offers.isClosed(decision.payment.network) || offers.areNone) return null;
   return "pay in another way that is asked for here";
 }
