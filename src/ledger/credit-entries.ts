@@ -85,5 +85,10 @@ export class CreditsSums {
   }
 }
 
+/** Whether an entry is of what was prepaid, in a unit of its own. */
+export function isOfCredits({ kind }: Pick<Entry, "kind">): boolean {
+  return kind === "credits bought" || kind === "credits used";
+}
+
 /** Kinds of entries that {@link CreditsSums} take. */
 export const CREDIT_KINDS = ["credits bought", "credits used"] as const;

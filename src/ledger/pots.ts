@@ -7,7 +7,7 @@
  * what came in is what was used, what is free, and what is leased.
  */
 import { isEvmAddress } from "../x402/address.ts";
-import { NETWORK_NAMES, networkOf, type Network } from "../x402/network.ts";
+import { NETWORK_NAMES, networkOf, type Asset, type Network } from "../x402/network.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 
@@ -115,6 +115,13 @@ export function creditsPot(
 ): string {
   const name = isEvmAddress(payer) ? payer.toLowerCase() : payer;
   return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+}
+
+/** The token of a family that credits are counted in, undefined where there is none of that symbol. */
+export function creditsToken(family: string, symbol: string): Asset | undefined {
+  const all = NETWORK_NAMES.map((name) => networkOf(name));
+  const known = all.find((each) => familyOf(each) === family && each.asset.symbol === symbol);
+  return known?.asset;
 }
 
 /** All pots of what a payer may have prepaid. */
