@@ -1,7 +1,7 @@
 /** Pots in PostgreSQL. What each question makes of them is judged by `pots.ts`, while nobody else has the pot. */
 import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
-import { readEntry } from "../accounts.ts";
+import { readEntry, Totals, type Entry } from "../accounts.ts";
 import { CREDIT_KINDS, CreditsSums, useEntries, type CreditsSum } from "../credit-entries.ts";
 import { LedgerConflict, LedgerUnavailable } from "../ledger-fault.ts";
 import { amountOf, requestOf } from "../payment-row.ts";
@@ -180,11 +180,10 @@ export class PostgresPots implements Pots {
       const written = judged.flatMap(writtenOf);
       if (written.length > 0)
         await session.query(WRITE, [JSON.stringify(written), moment.life, moment.nowMs]);
-      const entries = judged.flatMap(({ name, uses }) => useEntries(name, uses, moment.nowMs));
-      await close(
-        session,
-        entries.toSorted((one, other) => (one.route < other.route ? -1 : 1)),
-      );
+      const totals = new Totals();
+      for (const { name, uses } of judged) totals.add(useEntries(name, uses, moment.nowMs));
+      // Everybody in the same order.
+      await close(session, totals.list().toSorted(byName));
       return judged.map(({ drawn }) => drawn);
     });
   }
@@ -205,6 +204,13 @@ export class PostgresPots implements Pots {
     const [filled] = await this.#database.query(FILL, values);
     return filled?.isFirst === true;
   }
+}
+
+function byName(one: Entry, other: Entry): number {
+  const [left, right] = [one, other].map(({ network, asset, route }) =>
+    [network, asset, route].join("\n"),
+  );
+  return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
 function writtenOf({ name, pot, lease }: JudgedDraw & { readonly name: string }): object[] {

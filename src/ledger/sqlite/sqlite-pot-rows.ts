@@ -1,5 +1,5 @@
 /** Pots as rows of SQLite. Every function that writes is part of its caller's transaction. */
-import { readEntry } from "../accounts.ts";
+import { readEntry, Totals } from "../accounts.ts";
 import {
   CREDIT_KINDS,
   CreditsSums,
@@ -17,6 +17,7 @@ import {
   returned,
   TIDIED_POTS,
   TURNS_KEPT_MS,
+  type JudgedDraw,
   type PotDraw,
   type PotDrawn,
   type PotFill,
@@ -29,12 +30,27 @@ const POT = `free, leased, until_ms AS "untilMs", wanted_by AS "wantedBy", wante
 /** Pots that are read at once where all of them are. */
 const PAGE = 1_000;
 
-/** One question of a life. */
-export function drawFrom(
+/** The questions of a life. What they have used is added to the books together. */
+export function drawAll(
+  database: SqliteDatabase,
+  draws: readonly PotDraw[],
+  moment: { readonly life: string; readonly nowMs: number },
+): readonly PotDrawn[] {
+  const totals = new Totals();
+  const drawn = draws.map((draw) => {
+    const judged = drawFrom(database, draw, moment);
+    totals.add(useEntries(draw.pot, judged.uses, moment.nowMs));
+    return judged.drawn;
+  });
+  close(database, totals.list());
+  return drawn;
+}
+
+function drawFrom(
   database: SqliteDatabase,
   draw: PotDraw,
   { life, nowMs }: { readonly life: string; readonly nowMs: number },
-): PotDrawn {
+): Pick<JudgedDraw, "drawn" | "uses"> {
   const { pot: name } = draw;
   const stored = potOf(database, name);
   const found = database.get("SELECT held, turn FROM pot_leases WHERE holder = ? AND pot = ?", [
@@ -54,8 +70,7 @@ export function drawFrom(
       [life, name, String(lease.held), lease.turn, nowMs],
     );
   }
-  close(database, useEntries(name, uses, nowMs));
-  return drawn;
+  return { drawn, uses };
 }
 
 export function potOf(database: SqliteDatabase, name: string): PotRow | undefined {

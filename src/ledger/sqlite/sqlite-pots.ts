@@ -12,7 +12,7 @@ import {
 } from "../pots.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import { drawFrom, fillPot, potOf, returnLeases } from "./sqlite-pot-rows.ts";
+import { drawAll, fillPot, potOf, returnLeases } from "./sqlite-pot-rows.ts";
 
 /** The view of one life. */
 export class SqlitePots implements Pots {
@@ -40,7 +40,7 @@ export class SqlitePots implements Pots {
       // What was settled and is not stored yet is in its pot, too.
       this.#core.storeNow();
       const moment = { life: this.#life, nowMs: this.#core.time.now() };
-      return draws.map((each) => drawFrom(this.#database, each, moment));
+      return drawAll(this.#database, draws, moment);
     });
   }
 
