@@ -8,7 +8,6 @@
  */
 import { isEvmAddress } from "../x402/address.ts";
 import { NETWORK_NAMES, networkOf, type Asset, type Network } from "../x402/network.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
@@ -96,11 +95,6 @@ export interface Pots {
   draw(draws: readonly PotDraw[]): Promise<readonly PotDrawn[]>;
   /** Without what lives have debited and not written yet. Pots that are left out do not exist. */
   balances(pots: readonly string[]): Promise<ReadonlyMap<string, PotBalance>>;
-  /**
-   * Puts a part of what a payment has paid into a pot: the change of a metered sale. Once for each payment; false: it was
-   * put there before. {@link LedgerConflict} where it is not paid, has paid less, or fills a pot by itself.
-   */
-  change(key: PaymentKey, fill: PotFill): Promise<boolean>;
 }
 
 /** Networks on which an address is the same payer's, and a token worth the same: a test network's token buys no goods of another's. */

@@ -363,6 +363,11 @@ interface Given {
   resolve: { readonly resolution: Resolution };
   /** What becomes of the refund of a payment; see `refunds.ts`. */
   refund: { readonly to: RefundStep };
+  /**
+   * A part of what it has paid goes back into a pot: the change of a metered sale, once. A conflict where it is not paid, or
+   * has paid less.
+   */
+  change: { readonly fill: PotFill };
   /** What its buyer may be told. Changes nothing. */
   status: object;
 }
@@ -407,6 +412,8 @@ interface Outcomes {
   replay: boolean;
   /** Whether it may be fetched. */
   repeat: boolean;
+  /** False where it has filled a pot before. */
+  change: boolean;
   resolve: Resolved;
   refund: RefundOutcome;
   /** Undefined: there is no such payment, or no more. */

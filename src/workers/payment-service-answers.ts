@@ -34,6 +34,7 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
+  change: readFlag,
   status: readStatus,
   collected: () => undefined,
   unread: () => undefined,

@@ -2,8 +2,7 @@
  * Pots in a worker: each question goes to the process that keeps the ledger, where the worker has a life of its own. It
  * asks a few times a second for all that it spends, and not for each request.
  */
-import type { PotBalance, PotDraw, PotDrawn, PotFill, Pots } from "../ledger/ledger.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
+import type { PotBalance, PotDraw, PotDrawn, Pots } from "../ledger/ledger.ts";
 import type { Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 
@@ -28,12 +27,6 @@ export class RemotePots implements Pots {
     if (!(answer instanceof Map)) throw unreadable();
     const names = pots.filter((name) => answer.has(name));
     return new Map(names.map((name) => [name, readBalance(answer.get(name))]));
-  }
-
-  async change(key: PaymentKey, fill: PotFill): Promise<boolean> {
-    const answer = await this.#ask("change", [key, fill]);
-    if (typeof answer !== "boolean") throw unreadable();
-    return answer;
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

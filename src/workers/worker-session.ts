@@ -10,7 +10,7 @@ import type {
   Payment,
   SigningIn,
 } from "../payments/sale/payment-service.ts";
-import type { ClaimTerms, PotDraw, PotFill, WorkerLife } from "../ledger/ledger.ts";
+import type { ClaimTerms, PotDraw, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
@@ -75,7 +75,6 @@ export class WorkerSession {
       answer: stored((key: PaymentKey) => payments.answer(key)),
       draw: stored((draws: readonly PotDraw[]) => life.pots.draw(draws)),
       balances: stored((pots: readonly string[]) => life.pots.balances(pots)),
-      change: stored((key: PaymentKey, fill: PotFill) => life.pots.change(key, fill)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
       charge: ([key, terms, context], signal) =>

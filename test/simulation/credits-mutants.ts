@@ -38,8 +38,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     { file: ROWS, find: "  if (isFirst !== 1) return false;\n", put: "" },
     {
       file: "src/ledger/sqlite/sqlite-rows.ts",
-      find: "settledTransaction !== null && (stored?.settledTransaction ?? null) === null",
-      put: "settledTransaction !== null",
+      find: "if (fills === null || settledTransaction === null || wasDone) return;",
+      put: "if (fills === null || settledTransaction === null) return;",
     },
   ),
   caughtBy(WORLDS, "leases the same to two", {
@@ -108,9 +108,9 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     put: "",
   }),
   caughtBy(CONTRACT, "gives change for what is not paid", {
-    file: STORE,
-    find: "row.settledTransaction !== null && row.fills === null;",
-    put: "row.fills === null;",
+    file: "src/ledger/machine.ts",
+    find: "const isPaid = row !== undefined && row.settledTransaction !== null;\n  if (!isPaid || fill",
+    put: "if (row === undefined || fill",
   }),
   caughtBy(CONTRACT, "forgets a payer who has prepaid", {
     file: "src/ledger/sqlite/sqlite-forgetting.ts",

@@ -105,7 +105,7 @@ function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): Worke
 
 function faultyPots(pots: Pots, life: Life, boundary: Boundary, slowMs?: number): Pots {
   const call = callsTo(pots, life, boundary, slowMs);
-  return { draw: call("draw"), balances: call("balances"), change: call("change") };
+  return { draw: call("draw"), balances: call("balances") };
 }
 
 /** Each transition is a boundary of its own, by its kind. */

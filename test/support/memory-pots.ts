@@ -6,9 +6,7 @@ import {
   useEntries,
   type CreditsSum,
 } from "../../src/ledger/credit-entries.ts";
-import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
 import { processOf } from "../../src/ledger/life.ts";
-import { amountOf, requestOf } from "../../src/ledger/payment-row.ts";
 import {
   creditsPotsOf,
   judgeDraw,
@@ -130,16 +128,6 @@ export function potsIn(store: MemoryStore, time: Pick<Time, "now">, life: string
         return pot === undefined ? [] : ([[name, pot]] as const);
       });
       return new Map(found);
-    },
-    async change(key, fill) {
-      const row = store.payments.get(key)?.row;
-      const isPaid = row !== undefined && row.settledTransaction !== null && row.fills === null;
-      if (!isPaid || fill.amount > BigInt(amountOf(requestOf(row))))
-        throw new LedgerConflict("there is no change of such a payment");
-      const isFirst = !pots.fills.has(key);
-      const entries = pots.pour({ key, fill, route: row.route, nowMs: time.now() });
-      store.closed.push(...entries);
-      return isFirst;
     },
   };
 }

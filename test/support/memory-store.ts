@@ -152,11 +152,11 @@ export class MemoryStore {
     this.rowChanges.notify(key);
   }
 
-  /** In the step that settles it. */
+  /** In the step that settles it, or that gives change of it. */
   #fill(key: PaymentKey, before: PaymentRow | undefined, next: PaymentRow, nowMs: number): void {
-    const isSettledNow =
-      next.settledTransaction !== null && (before?.settledTransaction ?? null) === null;
-    if (next.fills === null || !isSettledNow) return;
+    const wasDone =
+      (before?.settledTransaction ?? null) !== null && (before?.fills ?? null) !== null;
+    if (next.fills === null || next.settledTransaction === null || wasDone) return;
     const { route, fills } = next;
     this.closed.push(...this.pots.pour({ key, fill: readFill(fills), route, nowMs }));
   }

@@ -377,15 +377,7 @@ function givenOf({ stored: { key, id, row }, next, note }: Move): object {
   return { ...next, ...(isAnew && lastingOf(next)), key, id, expected: row.version, note };
 }
 
-const FIRST_USE = [
-  "binding",
-  "target",
-  "route",
-  "idempotencyKey",
-  "request",
-  "network",
-  "fills",
-] as const;
+const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
 
 function lastingOf(row: PaymentRow): Record<(typeof LASTING)[number][0], string | null> {
   const request = requestOf(row);

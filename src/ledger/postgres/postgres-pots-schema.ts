@@ -35,34 +35,31 @@ export const POTS_SCHEMA = `
   ALTER TABLE coinslot.closed_entries DROP CONSTRAINT closed_entries_kind_check,
     ADD CONSTRAINT closed_entries_kind_check CHECK (kind IN (${kinds}));
 
-  CREATE FUNCTION coinslot.fill_pot(key text, pot text, filled numeric, until bigint, sold_as text, at_time bigint)
-  RETURNS boolean LANGUAGE plpgsql AS $$
+  CREATE FUNCTION coinslot.fill_pot() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+      fill json := NEW.fills::json;
+      pot text := fill->>'pot';
+      filled numeric := (fill->>'amount')::numeric;
     BEGIN
-      INSERT INTO coinslot.pot_fills (payment_key, pot, amount, at_ms) VALUES (key, pot, filled, at_time)
-      ON CONFLICT DO NOTHING;
-      IF NOT FOUND THEN RETURN false; END IF;
-      INSERT INTO coinslot.pots AS p (name, free, leased, until_ms) VALUES (pot, filled, 0, until)
+      INSERT INTO coinslot.pot_fills (payment_key, pot, amount, at_ms)
+      VALUES (NEW.payment_key, pot, filled, NEW.updated_ms) ON CONFLICT DO NOTHING;
+      IF NOT FOUND THEN RETURN NULL; END IF;
+      INSERT INTO coinslot.pots AS p (name, free, leased, until_ms)
+      VALUES (pot, filled, 0, (fill->>'untilMs')::bigint)
       ON CONFLICT (name) DO UPDATE SET free = p.free + filled;
       IF pot LIKE 'credits/%' THEN
         INSERT INTO coinslot.closed_entries AS c (day, kind, route, network, asset, account, count, amount)
-        VALUES (to_char(to_timestamp(at_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD'), 'credits bought', sold_as,
-          split_part(pot, '/', 2), split_part(pot, '/', 3), '', 1, filled)
+        VALUES (to_char(to_timestamp(NEW.updated_ms / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD'), 'credits bought',
+          coalesce(NEW.route, ''), split_part(pot, '/', 2), split_part(pot, '/', 3), '', 1, filled)
         ON CONFLICT (day, kind, route, network, asset, account) DO UPDATE SET count = c.count + 1,
           amount = c.amount + excluded.amount;
       END IF;
-      RETURN true;
-    END $$;
-  CREATE FUNCTION coinslot.fill_pot_of_payment() RETURNS trigger LANGUAGE plpgsql AS $$
-    DECLARE fill json := NEW.fills::json;
-    BEGIN
-      PERFORM coinslot.fill_pot(NEW.payment_key, fill->>'pot', (fill->>'amount')::numeric,
-        (fill->>'untilMs')::bigint, coalesce(NEW.route, ''), NEW.updated_ms);
       RETURN NULL;
     END $$;
-  CREATE TRIGGER pot_filled AFTER UPDATE OF settled_transaction ON coinslot.payments
-    FOR EACH ROW WHEN (OLD.settled_transaction IS NULL AND NEW.settled_transaction IS NOT NULL
-      AND NEW.fills IS NOT NULL)
-    EXECUTE FUNCTION coinslot.fill_pot_of_payment();
+  CREATE TRIGGER pot_filled AFTER UPDATE OF settled_transaction, fills ON coinslot.payments
+    FOR EACH ROW WHEN (NEW.settled_transaction IS NOT NULL AND NEW.fills IS NOT NULL
+      AND (OLD.settled_transaction IS NULL OR OLD.fills IS NULL))
+    EXECUTE FUNCTION coinslot.fill_pot();
   CREATE FUNCTION coinslot.drop_pot_fill() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
       DELETE FROM coinslot.pot_fills WHERE payment_key = OLD.payment_key;

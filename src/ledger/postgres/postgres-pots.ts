@@ -1,10 +1,8 @@
 /** Pots in PostgreSQL. What each question makes of them is judged by `pots.ts`, while nobody else has the pot. */
 import type { Time } from "../../time/time.ts";
-import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readEntry, Totals, type Entry } from "../accounts.ts";
 import { CREDIT_KINDS, CreditsSums, useEntries, type CreditsSum } from "../credit-entries.ts";
-import { LedgerConflict, LedgerUnavailable } from "../ledger-fault.ts";
-import { amountOf, requestOf } from "../payment-row.ts";
+import { LedgerUnavailable } from "../ledger-fault.ts";
 import {
   CREDITS_END,
   creditsPotsOf,
@@ -18,14 +16,12 @@ import {
   type PotBalance,
   type PotDraw,
   type PotDrawn,
-  type PotFill,
   type PotLease,
   type PotRow,
   type Pots,
 } from "../pots.ts";
 import { close } from "./postgres-accounts.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
-import { readPayment } from "./postgres-payments.ts";
 
 const POT = `name AS "name", free::text AS "free", leased::text AS "leased", until_ms AS "untilMs",
   wanted_by AS "wantedBy", wanted_ms AS "wantedMs"`;
@@ -73,10 +69,6 @@ const WRITE: Statement = {
     SELECT $2, g."pot", g."held", g."turn", $3::bigint FROM given AS g WHERE NOT g."ends"
     ON CONFLICT (holder, pot) DO UPDATE
       SET held = excluded.held, turn = excluded.turn, at_ms = excluded.at_ms`,
-};
-const FILL: Statement = {
-  name: "fill_pot",
-  text: `SELECT coinslot.fill_pot($1, $2, $3::text::numeric, $4::bigint, $5, $6::bigint) AS "isFirst"`,
 };
 const LOCK_LEASED: Statement = {
   name: "lock_leased_pots",
@@ -191,18 +183,6 @@ export class PostgresPots implements Pots {
   async balances(pots: readonly string[]): Promise<ReadonlyMap<string, PotBalance>> {
     const rows = await this.#database.query(READ, [pots]);
     return new Map(rows.map((row) => [String(row.name), readPot(row)]));
-  }
-
-  async change(key: PaymentKey, { pot, amount, untilMs = null }: PotFill): Promise<boolean> {
-    const stored = await readPayment(this.#database, key);
-    // What is settled stays so, but for what is paid back, of which nothing is delivered any more.
-    const row = stored?.row;
-    const isPaid = row !== undefined && row.settledTransaction !== null && row.fills === null;
-    if (!isPaid || amount > BigInt(amountOf(requestOf(row))))
-      throw new LedgerConflict("there is no change of such a payment");
-    const values = [key, pot, String(amount), untilMs, row.route ?? "", this.#time.now()];
-    const [filled] = await this.#database.query(FILL, values);
-    return filled?.isFirst === true;
   }
 }
 

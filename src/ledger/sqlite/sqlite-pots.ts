@@ -1,18 +1,9 @@
 /** Pots in SQLite, as one life sees them. What each question makes of them is judged by `pots.ts`. */
-import type { PaymentKey } from "../../x402/payment-key.ts";
-import { LedgerConflict, LedgerUnavailable } from "../ledger-fault.ts";
-import { amountOf, requestOf } from "../payment-row.ts";
-import {
-  requireDraws,
-  type PotBalance,
-  type PotDraw,
-  type PotDrawn,
-  type PotFill,
-  type Pots,
-} from "../pots.ts";
+import { LedgerUnavailable } from "../ledger-fault.ts";
+import { requireDraws, type PotBalance, type PotDraw, type PotDrawn, type Pots } from "../pots.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import { drawAll, fillPot, potOf, returnLeases } from "./sqlite-pot-rows.ts";
+import { drawAll, potOf, returnLeases } from "./sqlite-pot-rows.ts";
 
 /** The view of one life. */
 export class SqlitePots implements Pots {
@@ -51,17 +42,5 @@ export class SqlitePots implements Pots {
       return pot === undefined ? [] : ([[name, pot]] as const);
     });
     return new Map(found);
-  }
-
-  async change(key: PaymentKey, fill: PotFill): Promise<boolean> {
-    return this.#core.write(() => {
-      const row = this.#core.read(key);
-      const isPaid = row !== undefined && row.settledTransaction !== null && row.fills === null;
-      if (!isPaid || fill.amount > BigInt(amountOf(requestOf(row))))
-        throw new LedgerConflict("there is no change of such a payment");
-      this.#core.storePayment(key);
-      const nowMs = this.#core.time.now();
-      return fillPot(this.#database, { key, fill, route: row.route, nowMs });
-    });
   }
 }

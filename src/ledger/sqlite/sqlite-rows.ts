@@ -42,17 +42,9 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs", fills`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
-const FIRST_USE = [
-  "binding",
-  "target",
-  "route",
-  "idempotencyKey",
-  "request",
-  "network",
-  "fills",
-] as const;
+const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
 const FIRST_COLUMNS = [
-  ["binding", "target", "route", "idempotency_key", "request", "network", "fills"],
+  ["binding", "target", "route", "idempotency_key", "request", "network"],
   ["asset", "amount_atomic", "pay_to", "identity", "created_ms"],
 ].flat();
 
@@ -89,6 +81,7 @@ const CHANGING = [
   ["refundState", "refund_state"],
   ["refund", "refund"],
   ["refundCountedMs", "refund_counted_ms"],
+  ["fills", "fills"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -215,9 +208,10 @@ export class SqliteRows {
     if (written.answer !== undefined) this.#keep(key, written.answer);
     for (const { event, atMs } of written.events) this.#outbox.add(event, atMs);
     const { fills, route, settledTransaction } = written.row;
-    const isSettledNow =
-      settledTransaction !== null && (stored?.settledTransaction ?? null) === null;
-    if (fills === null || !isSettledNow) return;
+    // In the step that settles it, or that gives change of it.
+    const wasDone =
+      (stored?.settledTransaction ?? null) !== null && (stored?.fills ?? null) !== null;
+    if (fills === null || settledTransaction === null || wasDone) return;
     fillPot(this.#database, { key, fill: readFill(fills), route, nowMs: written.updatedMs });
   }
 

@@ -103,6 +103,7 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
+  | "change"
   | "status"
   | HoldEnd;
 

@@ -138,7 +138,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     const payment = examplePayment(1);
     const { key } = payment;
     const change = (amount: bigint): Promise<boolean> =>
-      ledger.pots.change(key, { pot: POT, amount });
+      ledger.step(key, { kind: "change", fill: { pot: POT, amount } });
     await expect(change(1n)).rejects.toThrow(LedgerConflict);
     await ledger.step(key, { kind: "claim", terms: termsOf(payment, { route: ROUTE }) });
     await sign(ledger, [payment]);
@@ -148,9 +148,18 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await change(400n)).toBe(true);
     expect(await change(400n)).toBe(false);
     expect(await inPot(ledger)).toEqual([400n, 0n]);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "delivered" });
+    expect(await change(100n)).toBe(false);
+    const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
+    expect(await ledger.step(key, { kind: "resolve", resolution })).toMatchObject({
+      kind: "refused",
+      reason: expect.stringMatching(/balance/),
+    });
     await fill(ledger, 2);
-    const twice = ledger.pots.change(examplePayment(2).key, { pot: POT, amount: 1n });
-    await expect(twice).rejects.toThrow(LedgerConflict);
+    const { key: other } = examplePayment(2);
+    const twice = { kind: "change", fill: { pot: POT, amount: 1n } } as const;
+    expect(await ledger.step(other, twice)).toBe(false);
     expect((await sum(ledger)).bought).toBe(PAID + 400n);
   });
 

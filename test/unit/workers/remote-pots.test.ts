@@ -1,5 +1,6 @@
 /** Balances at workers: each leases for itself, and what a dead one had is there for its siblings. */
 import { expect, it } from "vitest";
+import { LedgerConflict } from "../../../src/ledger/ledger.ts";
 import { creditsPot } from "../../../src/ledger/pots.ts";
 import { PotLeases, PotShare } from "../../../src/payments/credits/pot-leases.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -61,12 +62,13 @@ it("what a worker had leased when it died is there for its siblings", async () =
 
 it("change is given through the process with the money, and balances are read there", async () => {
   const { ledger, worker } = await stageWithCredits();
-  const { pots } = worker("1");
+  const { pots, payments } = worker("1");
+  const change = { kind: "change", fill: { pot: POT, amount: 5n } } as const;
   const { key, request } = examplePayment(2);
   await ledger.step(key, { kind: "claim", terms: termsOf({ request }, { idempotencyKey: key }) });
-  await expect(pots.change(key, { pot: POT, amount: 5n })).rejects.toThrow("no change");
+  await expect(payments.step(key, change)).rejects.toThrow(LedgerConflict);
   await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
-  expect(await pots.change(key, { pot: POT, amount: 5n })).toBe(true);
+  expect(await payments.step(key, change)).toBe(true);
   const balances = await pots.balances([POT, "none"]);
   expect([...balances]).toEqual([[POT, { free: AMOUNT + 5n, leased: 0n, untilMs: null }]]);
 });
@@ -88,7 +90,4 @@ it("what is no answer is none", async () => {
     await expect(answering(answer).draw([ask])).rejects.toThrow(ChannelFault);
   }
   await expect(answering([]).balances([POT])).rejects.toThrow(ChannelFault);
-  await expect(
-    answering("yes").change(examplePayment(1).key, { pot: POT, amount: 1n }),
-  ).rejects.toThrow(ChannelFault);
 });
