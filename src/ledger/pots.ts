@@ -259,8 +259,9 @@ export function requireDraws(draws: readonly PotDraw[]): void {
   }
 }
 
-/** As it is stored with a payment. */
+/** As it is stored with a payment. Throws {@link TypeError} for nothing: it could not be read when it is paid. */
 export function storedFill({ pot, amount, untilMs = null }: PotFill): string {
+  if (amount <= 0n) throw new TypeError("a payment fills a pot with something");
   return JSON.stringify({ pot, amount: String(amount), untilMs });
 }
 

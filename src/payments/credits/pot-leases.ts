@@ -278,7 +278,11 @@ export class PotLeases {
     for (const pot of this.#pots.values()) {
       if (!pot.isIdle || pot.usedMs + IDLE_MS > nowMs) continue;
       if (!pot.isHeld) this.#drop(pot);
-      else if (!this.#isPaused(pot, nowMs) && !add(pot)) break;
+      else if (!this.#isPaused(pot, nowMs) && !add(pot)) {
+        // The rest with the next question.
+        this.#lookMs = nowMs;
+        break;
+      }
     }
     return [...due];
   }

@@ -133,6 +133,16 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await ledger.books.show(key)).toMatchObject({ state: "SETTLED", refund: null });
   });
 
+  it("nothing is no amount that a payment could fill a pot with", async () => {
+    const { ledger } = place();
+    const { key, request } = examplePayment(1);
+    for (const amount of [0n, -1n]) {
+      const terms = termsOf({ request }, { fills: { pot: POT, amount } });
+      await expect(ledger.step(key, { kind: "claim", terms })).rejects.toThrow(TypeError);
+    }
+    expect(await ledger.books.show(key)).toBeUndefined();
+  });
+
   it("change of a payment that is paid is put into a pot once, and no more than was paid", async () => {
     const { ledger } = place();
     const payment = examplePayment(1);

@@ -166,6 +166,34 @@ test("what one life has leased and does not need another one gets: idle, or in u
   await stage.time.of(Promise.all(busy));
 });
 
+test("who waits for what others have reserved waits so long, and no longer", async () => {
+  const stage = new Stage();
+  stage.fill(POT, 100n);
+  const reserved = await stage.reserved(stage.leases("one"), 100n);
+  const other = stage.leases("other");
+  const began = stage.time.now();
+  expect(await stage.reserve(other, 10n)).toBe("short");
+  expect(stage.time.now() - began).toBeGreaterThanOrEqual(SHORT_WAIT_MS);
+  expect(stage.time.now() - began).toBeLessThan(SHORT_WAIT_MS + 200);
+  void reserved.settle(0n, ROUTE);
+  expect(await stage.reserve(other, 100n)).toBeInstanceOf(PotShare);
+});
+
+test("leases of many that come once are given back as fast as they come", async () => {
+  const stage = new Stage();
+  const leases = stage.leases();
+  const names = Array.from({ length: 4 * MAX_DRAWS }, (_, number) => potOf(`payer ${number}`));
+  for (const name of names) stage.fill(name, 10n);
+  const reserving = names.map(async (name) => leases.reserve(name, { max: 1n }));
+  for (const each of await stage.time.of(Promise.all(reserving))) {
+    if (each instanceof PotShare) void each.settle(1n, ROUTE);
+  }
+  const began = stage.time.now();
+  await stage.time.until(() => leases.sizes.pots === 0);
+  expect(stage.time.now() - began).toBeLessThan(2 * IDLE_MS);
+  expect(stage.used).toBe(BigInt(names.length));
+});
+
 test("a lease of which nobody uses anything is given back, and the pot forgotten", async () => {
   const stage = new Stage();
   stage.fill(POT, 1_000n);
