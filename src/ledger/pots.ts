@@ -159,6 +159,14 @@ export interface JudgedDraw {
   readonly uses: readonly PotUse[];
 }
 
+/** Who asks, and when. */
+export interface DrawMoment {
+  readonly life: string;
+  readonly nowMs: number;
+  /** By one clock for all lives: what one has noted, others hold against it. Default: as {@link DrawMoment.nowMs}. */
+  readonly sharedMs?: number;
+}
+
 /**
  * What a question makes of a pot and of the asker's lease: the one place that moves money between them, for every store.
  * Pure. Stores read both, and write what it says, in one transaction.
@@ -167,12 +175,12 @@ export function judgeDraw(
   stored: PotRow | undefined,
   lease: PotLease | undefined,
   draw: PotDraw,
-  { life, nowMs }: { readonly life: string; readonly nowMs: number },
+  { life, nowMs, sharedMs = nowMs }: DrawMoment,
 ): JudgedDraw {
   const { pot: name, opens } = draw;
   const pot = stored ?? (opens === undefined ? undefined : openedPot(opens));
   if (lease !== undefined && draw.turn <= lease.turn) {
-    return { drawn: drawnOf(name, lease.held, pot, isWantedBy(pot, life, nowMs)), uses: [] };
+    return { drawn: drawnOf(name, lease.held, pot, isWantedBy(pot, life, sharedMs)), uses: [] };
   }
   const written = draw.chunks.filter(({ turn }) => turn > (lease?.turn ?? 0));
   const uses = written.flatMap((chunk) => chunk.uses);
@@ -183,13 +191,13 @@ export function judgeDraw(
     return { ...backTo(pot, lease), drawn, uses: [] };
   }
   const held = (lease?.held ?? 0n) - used;
-  const isWanted = isWantedBy(pot, life, nowMs);
+  const isWanted = isWantedBy(pot, life, sharedMs);
   const next = keptOf(pot, held, draw, { isWanted, nowMs });
   const leased = pot.leased - used - held + next;
   const isShort = next < draw.base + draw.first;
   const wanted =
     isShort && leased > next
-      ? { wantedBy: life, wantedMs: nowMs }
+      ? { wantedBy: life, wantedMs: sharedMs }
       : { wantedBy: pot.wantedBy === life ? null : pot.wantedBy, wantedMs: pot.wantedMs };
   const row = { ...pot, ...wanted, free: pot.free + held - next, leased };
   return {
@@ -234,9 +242,9 @@ export function openedPot({ amount, untilMs = null }: Omit<PotFill, "pot">): Pot
   return { free: amount, leased: 0n, untilMs, wantedBy: null, wantedMs: 0 };
 }
 
-function isWantedBy(pot: PotRow | undefined, life: string, nowMs: number): boolean {
+function isWantedBy(pot: PotRow | undefined, life: string, sharedMs: number): boolean {
   if (pot === undefined || pot.wantedBy === null || pot.wantedBy === life) return false;
-  return pot.wantedMs > nowMs - WANTED_MS;
+  return pot.wantedMs > sharedMs - WANTED_MS;
 }
 
 function drawnOf(pot: string, held: bigint, row: PotRow | undefined, isWanted: boolean): PotDrawn {

@@ -38,7 +38,8 @@ const OPEN: Statement = {
 /** All who change several pots lock them in this order first. */
 const LOCK: Statement = {
   name: "lock_pots",
-  text: `SELECT ${POT} FROM coinslot.pots WHERE name = ANY ($1) ORDER BY name FOR UPDATE`,
+  text: `SELECT ${POT}, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "sharedMs"
+         FROM coinslot.pots WHERE name = ANY ($1) ORDER BY name FOR UPDATE`,
 };
 const READ: Statement = {
   name: "read_pots",
@@ -159,15 +160,18 @@ export class PostgresPots implements Pots {
       );
       if (opened.length > 0) await session.query(OPEN, [JSON.stringify(opened)]);
       const pots = new Map<string, PotRow>();
-      for (const row of await session.query(LOCK, [names]))
+      let sharedMs = moment.nowMs;
+      for (const row of await session.query(LOCK, [names])) {
         pots.set(String(row.name), readPot(row));
+        sharedMs = Number(row.sharedMs);
+      }
       const leases = new Map<string, PotLease>();
       if (this.#isOver) throw new LedgerUnavailable("this life is over");
       for (const row of await session.query(LEASES, [moment.life, names]))
         leases.set(String(row.pot), readLease(row));
       const judged = draws.map((draw) => ({
         name: draw.pot,
-        ...judgeDraw(pots.get(draw.pot), leases.get(draw.pot), draw, moment),
+        ...judgeDraw(pots.get(draw.pot), leases.get(draw.pot), draw, { ...moment, sharedMs }),
       }));
       const written = judged.flatMap(writtenOf);
       if (written.length > 0)

@@ -17,6 +17,7 @@ import {
   returned,
   TIDIED_POTS,
   TURNS_KEPT_MS,
+  type DrawMoment,
   type JudgedDraw,
   type PotDraw,
   type PotDrawn,
@@ -34,7 +35,7 @@ const PAGE = 1_000;
 export function drawAll(
   database: SqliteDatabase,
   draws: readonly PotDraw[],
-  moment: { readonly life: string; readonly nowMs: number },
+  moment: DrawMoment,
 ): readonly PotDrawn[] {
   const totals = new Totals();
   const drawn = draws.map((draw) => {
@@ -49,7 +50,7 @@ export function drawAll(
 function drawFrom(
   database: SqliteDatabase,
   draw: PotDraw,
-  { life, nowMs }: { readonly life: string; readonly nowMs: number },
+  { life, nowMs }: DrawMoment,
 ): Pick<JudgedDraw, "drawn" | "uses"> {
   const { pot: name } = draw;
   const stored = potOf(database, name);
