@@ -1,6 +1,6 @@
 /** What buyers have prepaid, in the books: entries of what came in and what was used, and whether that is what is there. */
 import { dayOf, type Entry, type EntryKind } from "./accounts.ts";
-import { unitOfPot, type PotBalance, type PotFill, type PotUse } from "./pots.ts";
+import { unitOfPot, type JudgedDraw, type PotBalance, type PotFill, type PotUse } from "./pots.ts";
 
 /** The sums of all pots of credits of one unit, and of what has moved into and out of them since ever. */
 export interface CreditsSum {
@@ -26,9 +26,16 @@ export function fillEntries(fill: PotFill, route: string | null, nowMs: number):
   return creditEntries("credits bought", fill.pot, uses, nowMs);
 }
 
-/** The entries of what was used of a pot. */
-export function useEntries(pot: string, uses: readonly PotUse[], nowMs: number): readonly Entry[] {
-  return creditEntries("credits used", pot, uses, nowMs);
+/** The entries of what was used of a pot, and of what has come back into it. */
+export function useEntries(
+  pot: string,
+  { uses, returns }: Pick<JudgedDraw, "uses" | "returns">,
+  nowMs: number,
+): readonly Entry[] {
+  return [
+    ...creditEntries("credits used", pot, uses, nowMs),
+    ...creditEntries("credits bought", pot, returns, nowMs),
+  ];
 }
 
 /** Of nobody by name: sums stay when a payer is forgotten. */

@@ -45,6 +45,8 @@ export interface PotUse {
 export interface PotChunk {
   readonly turn: number;
   readonly uses: readonly PotUse[];
+  /** What chunks before have used for requests that were then refused: it comes back. */
+  readonly returns?: readonly PotUse[];
 }
 
 /** What a life says of its lease on a pot, and asks of it. */
@@ -157,6 +159,7 @@ export interface JudgedDraw {
   readonly lease?: PotLease | null;
   /** Written for the first time. */
   readonly uses: readonly PotUse[];
+  readonly returns: readonly PotUse[];
 }
 
 /** Who asks, and when. */
@@ -180,15 +183,17 @@ export function judgeDraw(
   const { pot: name, opens } = draw;
   const pot = stored ?? (opens === undefined ? undefined : openedPot(opens));
   if (lease !== undefined && draw.turn <= lease.turn) {
-    return { drawn: drawnOf(name, lease.held, pot, isWantedBy(pot, life, sharedMs)), uses: [] };
+    const drawn = drawnOf(name, lease.held, pot, isWantedBy(pot, life, sharedMs));
+    return { drawn, ...NOTHING_WRITTEN };
   }
   const written = draw.chunks.filter(({ turn }) => turn > (lease?.turn ?? 0));
   const uses = written.flatMap((chunk) => chunk.uses);
-  const used = uses.reduce((sum, { amount }) => sum + amount, 0n);
+  const returns = written.flatMap((chunk) => chunk.returns ?? []);
+  const used = sumOf(uses) - sumOf(returns);
   const isOver = (draw.isHeld && lease === undefined) || used > (lease?.held ?? 0n);
   if (isOver || pot === undefined) {
     const drawn = { pot: name, held: 0n, whole: wholeOf(pot), isWanted: false, isOver };
-    return { ...backTo(pot, lease), drawn, uses: [] };
+    return { ...backTo(pot, lease), drawn, ...NOTHING_WRITTEN };
   }
   const held = (lease?.held ?? 0n) - used;
   const isWanted = isWantedBy(pot, life, sharedMs);
@@ -205,7 +210,14 @@ export function judgeDraw(
     pot: row,
     lease: { held: next, turn: draw.turn },
     uses,
+    returns,
   };
+}
+
+const NOTHING_WRITTEN = { uses: [], returns: [] } as const;
+
+function sumOf(uses: readonly PotUse[]): bigint {
+  return uses.reduce((sum, { amount }) => sum + amount, 0n);
 }
 
 /** As much as stays in a lease that has so much now. */
@@ -261,7 +273,8 @@ export function requireDraws(draws: readonly PotDraw[]): void {
   if (names.size < draws.length || draws.length > MAX_DRAWS)
     throw new TypeError("too many pots in one question, or one of them twice");
   for (const { base, first, wish, chunks } of draws) {
-    const amounts = chunks.flatMap(({ uses }) => uses.map(({ amount }) => amount));
+    const moved = chunks.flatMap(({ uses, returns = [] }) => [...uses, ...returns]);
+    const amounts = moved.map(({ amount }) => amount);
     if ([base, first, wish, ...amounts].some((amount) => amount < 0n))
       throw new TypeError("nothing of a pot is less than nothing");
   }

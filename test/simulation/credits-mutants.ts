@@ -97,6 +97,21 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     find: "if (this.#generation !== this.#pot.generation) return used === 0n;",
     put: "",
   }),
+  caughtBy(LEASING, "debits an answer that was given up", {
+    file: POT,
+    find: "      this.#returns.push(use);\n",
+    put: "",
+  }),
+  caughtBy(LEASING, "lets an answer wait for its debit for ever", {
+    file: LEASES,
+    find: "    pot.giveUp(nowMs - SETTLE_WAIT_MS);\n",
+    put: "",
+  }),
+  caughtBy("test/unit/workers/remote-pots.test.ts", "spends what was answered of another pot", {
+    file: "src/workers/remote-pots.ts",
+    find: "pot === asked && isAmount(held)",
+    put: "isAmount(held)",
+  }),
   caughtBy(CONTRACT, "pays back what is in its buyer's balance", {
     file: "src/ledger/resolution.ts",
     find: "return fills !== null && settledTransaction !== null;",

@@ -118,7 +118,7 @@ export function potsIn(store: MemoryStore, time: Pick<Time, "now">, life: string
         if (judged.pot !== undefined) pots.pots.set(name, judged.pot);
         if (judged.lease === null) leases.delete(name);
         else if (judged.lease !== undefined) leases.set(name, { ...judged.lease, atMs: nowMs });
-        store.closed.push(...useEntries(name, judged.uses, nowMs));
+        store.closed.push(...useEntries(name, judged, nowMs));
         return judged.drawn;
       });
     },

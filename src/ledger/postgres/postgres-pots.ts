@@ -177,7 +177,7 @@ export class PostgresPots implements Pots {
       if (written.length > 0)
         await session.query(WRITE, [JSON.stringify(written), moment.life, moment.nowMs]);
       const totals = new Totals();
-      for (const { name, uses } of judged) totals.add(useEntries(name, uses, moment.nowMs));
+      for (const each of judged) totals.add(useEntries(each.name, each, moment.nowMs));
       // Everybody in the same order.
       await close(session, totals.list().toSorted(byName));
       return judged.map(({ drawn }) => drawn);

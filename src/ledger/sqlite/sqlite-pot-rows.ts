@@ -40,7 +40,7 @@ export function drawAll(
   const totals = new Totals();
   const drawn = draws.map((draw) => {
     const judged = drawFrom(database, draw, moment);
-    totals.add(useEntries(draw.pot, judged.uses, moment.nowMs));
+    totals.add(useEntries(draw.pot, judged, moment.nowMs));
     return judged.drawn;
   });
   close(database, totals.list());
@@ -51,7 +51,7 @@ function drawFrom(
   database: SqliteDatabase,
   draw: PotDraw,
   { life, nowMs }: DrawMoment,
-): Pick<JudgedDraw, "drawn" | "uses"> {
+): JudgedDraw {
   const { pot: name } = draw;
   const stored = potOf(database, name);
   const found = database.get("SELECT held, turn FROM pot_leases WHERE holder = ? AND pot = ?", [
@@ -59,7 +59,8 @@ function drawFrom(
     name,
   ]);
   const known = found && readLease(found);
-  const { drawn, pot, lease, uses } = judgeDraw(stored, known, draw, { life, nowMs });
+  const judged = judgeDraw(stored, known, draw, { life, nowMs });
+  const { pot, lease } = judged;
   if (pot !== undefined) writePot(database, name, pot);
   if (lease === null) {
     database.run("DELETE FROM pot_leases WHERE holder = ? AND pot = ?", [life, name]);
@@ -71,7 +72,7 @@ function drawFrom(
       [life, name, String(lease.held), lease.turn, nowMs],
     );
   }
-  return { drawn, uses };
+  return judged;
 }
 
 export function potOf(database: SqliteDatabase, name: string): PotRow | undefined {

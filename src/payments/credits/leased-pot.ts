@@ -21,7 +21,11 @@ export interface Queued {
 export type NotReserved = "short" | "busy" | "unavailable";
 
 /** An answer that is given once its debit is written. */
-type Owing = (isWritten: boolean) => void;
+interface Owing {
+  readonly use: PotUse;
+  readonly sinceMs: number;
+  readonly done: (isWritten: boolean) => void;
+}
 
 export class LeasedPot {
   readonly name: string;
@@ -55,6 +59,8 @@ export class LeasedPot {
   #riskSent = 0n;
   #owing: Owing[] = [];
   #owingSent: Owing[] = [];
+  /** What is to come back with the next question. */
+  #returns: PotUse[] = [];
   #pace = 0n;
   #lastNeed = 0n;
   #askedMs = -Infinity;
@@ -66,7 +72,7 @@ export class LeasedPot {
   }
 
   get isUnwritten(): boolean {
-    return this.#pendingSum + this.#chunksSum > 0n;
+    return this.#pendingSum + this.#chunksSum > 0n || this.#returns.length > 0;
   }
 
   /** No request has, or waits for, anything of it, nothing of it is to be written, and no question is under way. */
@@ -126,15 +132,37 @@ export class LeasedPot {
     this.usedMs = nowMs;
   }
 
-  /** Resolves when what was debited last is written, or with false: it is lost, and costs its buyer nothing. */
-  written(): Promise<boolean> {
-    return new Promise((done) => this.#owing.push(done));
+  /** Resolves when a debit is written, or with false: it is lost or given up, and costs its buyer nothing. */
+  written(use: PotUse, sinceMs: number): Promise<boolean> {
+    return new Promise((done) => this.#owing.push({ use, sinceMs, done }));
+  }
+
+  /** Answers that have waited since then are not given: what they were debited for is taken back, wherever it is. */
+  giveUp(beforeMs: number): void {
+    const isOld = ({ sinceMs }: Owing): boolean => sinceMs <= beforeMs;
+    for (const { use, done } of this.#owing.filter(isOld)) {
+      const known = this.#pending.get(use.route);
+      const amount = (known?.amount ?? 0n) - use.amount;
+      this.#pending.set(use.route, { ...use, amount, count: (known?.count ?? 0) - use.count });
+      if (amount === 0n) this.#pending.delete(use.route);
+      this.#pendingSum -= use.amount;
+      done(false);
+    }
+    for (const { use, done } of this.#owingSent.filter(isOld)) {
+      // It may be written by now, or be so yet.
+      this.#returns.push(use);
+      done(false);
+    }
+    this.#owing = this.#owing.filter((each) => !isOld(each));
+    this.#owingSent = this.#owingSent.filter((each) => !isOld(each));
   }
 
   /** The question to ask now. `isEnding`: nothing is kept that no request has. */
   ask(turn: number, isEnding: boolean, nowMs: number): PotDraw {
-    if (this.#pendingSum > 0n) {
-      this.#chunks.push({ turn, uses: [...this.#pending.values()] });
+    if (this.#pendingSum > 0n || this.#returns.length > 0) {
+      const returns = this.#returns.splice(0);
+      const uses = [...this.#pending.values()];
+      this.#chunks.push({ turn, uses, ...(returns.length > 0 && { returns }) });
       this.#chunksSum += this.#pendingSum;
       this.#riskSent += this.#riskPending;
       this.#owingSent.push(...this.#owing);
@@ -173,7 +201,7 @@ export class LeasedPot {
     this.#chunks = [];
     this.#chunksSum = 0n;
     this.#riskSent = 0n;
-    for (const done of this.#owingSent.splice(0)) done(true);
+    for (const { done } of this.#owingSent.splice(0)) done(true);
     return { released, lost: 0n };
   }
 
@@ -199,7 +227,9 @@ export class LeasedPot {
     this.#riskPending = 0n;
     this.#riskSent = 0n;
     this.dirtySinceMs = null;
-    for (const done of [...this.#owingSent.splice(0), ...this.#owing.splice(0)]) done(false);
+    this.#returns = [];
+    const owing = [...this.#owingSent.splice(0), ...this.#owing.splice(0)];
+    for (const { done } of owing) done(false);
     return { released: lost, lost };
   }
 }

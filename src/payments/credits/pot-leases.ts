@@ -19,6 +19,11 @@ export const IDLE_MS = 1_000;
 /** How long a request waits for what others have leased, and how often it is asked for, milliseconds. */
 export const SHORT_WAIT_MS = 2_500;
 const SHORT_PAUSE_MS = 100;
+/**
+ * How long an answer waits until its debit is written, milliseconds, and a little longer where a question is under way: then
+ * it is not given, and costs nothing.
+ */
+export const SETTLE_WAIT_MS = 5_000;
 /** Pause after a question that failed, milliseconds. */
 const RETRY_MS = 250;
 /** How often it is looked whose lease nobody uses, milliseconds. */
@@ -66,7 +71,7 @@ export class PotShare {
   /**
    * The request has used so much (0n: it has failed), at most what was reserved; the rest is given back. Whether it is
    * debited: true at once where that is within the risk, else when it is written, and the answer has to wait for it. False: the
-   * lease was lost meanwhile, nothing is debited, and nothing should be answered. Only the first call counts.
+   * lease was lost meanwhile, or the ledger is away for {@link SETTLE_WAIT_MS}: nothing is debited, and nothing should be answered. Only the first call counts.
    */
   settle(used: bigint, route: string): boolean | Promise<boolean> {
     if (!this.#isOpen) return true;
@@ -166,11 +171,12 @@ export class PotLeases {
     }
     const isCounted = isCredits(pot.name);
     const isWithin = !isCounted || this.#atRisk + amount <= this.#options.atRisk();
-    pot.debit({ route, amount, count: 1 }, isCounted && isWithin, nowMs);
+    const use = { route, amount, count: 1 };
+    pot.debit(use, isCounted && isWithin, nowMs);
     this.#dirty.add(pot);
     if (!isWithin || this.#isEnding) this.#hurry(pot);
     else this.#wake();
-    if (!isWithin) return pot.written();
+    if (!isWithin) return pot.written(use, nowMs);
     if (isCounted) this.#atRisk += amount;
     return true;
   };
@@ -337,7 +343,9 @@ export class PotLeases {
   #failed(pot: LeasedPot, draw: PotDraw): void {
     pot.failed(draw);
     for (const { done } of pot.queue.splice(0)) done("unavailable");
-    this.#again.set(pot, this.#options.time.now() + RETRY_MS);
+    const nowMs = this.#options.time.now();
+    pot.giveUp(nowMs - SETTLE_WAIT_MS);
+    this.#again.set(pot, nowMs + RETRY_MS);
   }
 
   #tellLost(pot: LeasedPot, lost: bigint): void {

@@ -31,6 +31,7 @@ export interface CreditsProfile {
   /** Chances: of a question to fail, of a life to end within a second, and how. */
   readonly faults: number;
   readonly ends: number;
+  readonly outages: number;
   readonly buyers: number;
   readonly workers: number;
   readonly customers: number;
@@ -43,6 +44,7 @@ export function creditsProfileOf(seed: number): CreditsProfile {
     seed,
     faults: random.pick([0, 0, 0.02, 0.1]),
     ends: random.pick([0, 0.1, 0.4]),
+    outages: random.pick([0, 0, 0.3]),
     buyers: random.between(1, 6),
     workers: random.between(1, 4),
     customers: random.between(1, 30),
@@ -84,6 +86,7 @@ export class CreditsWorld {
   /** By payment: how far the chain and its buyer are. */
   readonly #sold = new Map<number, bigint>();
   #names = 0;
+  #outageEndMs = 0;
   #process: Life = { id: "", isAlive: false };
   #ledger: Ledger | undefined;
   #workers: Worker[] = [];
@@ -106,6 +109,10 @@ export class CreditsWorld {
     this.#sellAgain();
     this.#again(LOOK_MS, () => this.#look());
     this.#again(1_000, () => this.#endSomebody());
+    this.#again(4_000, () => {
+      const isAway = this.#random.chance(this.#profile.outages);
+      if (isAway) this.#outageEndMs = this.#time.nowMs + this.#random.between(500, 9_000);
+    });
     this.#again(1_000, () => void this.#ledger?.reap().catch(() => undefined));
     await this.#time.run(START_MS + BUSY_MS);
     for (const worker of this.#workers) this.#drain(worker);
@@ -172,6 +179,11 @@ export class CreditsWorld {
       draw: async (draws) => {
         await way(process);
         if (isClosed()) throw new LedgerUnavailable("this worker is taken for dead");
+        if (this.#time.nowMs < this.#outageEndMs) {
+          await this.#time.pause(this.#random.between(1, 700), life);
+          if (this.#random.chance(0.3)) await pots.draw(draws);
+          throw new LedgerUnavailable("the database is away");
+        }
         if (!this.#random.chance(this.#profile.faults)) {
           const drawn = await pots.draw(draws);
           await way(life);
@@ -333,23 +345,28 @@ export class CreditsWorld {
   #look(): void {
     const sums = this.#database.get(
       `SELECT (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM pot_fills) AS "bought",
-         (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries WHERE kind = 'credits bought') AS "booked",
+         (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries
+           WHERE kind = 'credits bought' AND route = 'packs') AS "booked",
+         (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries
+           WHERE kind = 'credits bought' AND route <> 'packs') AS "returned",
          (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries WHERE kind = 'credits used') AS "used",
          (SELECT coalesce(sum(CAST(free AS INTEGER)), 0) FROM pots) AS "free",
          (SELECT coalesce(sum(CAST(leased AS INTEGER)), 0) FROM pots) AS "leased",
          (SELECT coalesce(sum(CAST(held AS INTEGER)), 0) FROM pot_leases) AS "held"`,
       [],
     );
-    const { bought, booked, used, free, leased, held } = sums ?? {};
+    const { bought, booked, returned, used, free, leased, held } = sums ?? {};
     const isRight =
-      bought === booked && Number(bought) === Number(used) + Number(free) + Number(leased);
+      bought === booked &&
+      Number(bought) === Number(used) - Number(returned) + Number(free) + Number(leased);
     if (!isRight || leased !== held) this.#tell(`the books: ${JSON.stringify(sums)}`);
   }
 
   async #judge(): Promise<void> {
     const written = new Map<string, bigint>();
     const rows = this.#database.all(
-      "SELECT route, sum(CAST(amount AS INTEGER)) AS n FROM closed_entries WHERE kind = 'credits used' GROUP BY route",
+      `SELECT route, sum(CAST(amount AS INTEGER) * (CASE kind WHEN 'credits used' THEN 1 ELSE -1 END)) AS n
+       FROM closed_entries WHERE kind LIKE 'credits %' GROUP BY route`,
       [],
     );
     for (const { route, n } of rows) written.set(String(route), BigInt(String(n)));

@@ -7,6 +7,7 @@ import {
   MAX_WAITING,
   PotLeases,
   PotShare,
+  SETTLE_WAIT_MS,
   SHORT_WAIT_MS,
   WRITTEN_MS,
   type NotReserved,
@@ -319,6 +320,28 @@ test("an answer that waits for its debit hears that the lease is lost", async ()
   const settled = reserved.settle(100n, ROUTE);
   expect(await stage.time.of(Promise.resolve(settled))).toBe(false);
   expect(stage.used).toBe(0n);
+});
+
+test("an answer that has waited for its debit for too long is not given, and costs nothing", async () => {
+  const stage = new Stage();
+  stage.fill(POT, 1_000n);
+  const leases = stage.leases("one", { atRisk: 0n });
+  const [one, other] = [await stage.reserved(leases, 10n), await stage.reserved(leases, 20n)];
+  // The first of them is written, though nobody hears of it.
+  stage.faults.push("after", ...Array.from({ length: 30 }, () => "before" as const));
+  const began = stage.time.now();
+  const first = one.settle(10n, ROUTE);
+  await stage.time.advance(3);
+  const second = other.settle(20n, ROUTE);
+  const both = await stage.time.of(Promise.all([first, second].map(async (each) => each)));
+  expect(both).toEqual([false, false]);
+  expect(stage.time.now() - began).toBeLessThan(SETTLE_WAIT_MS + 1_000);
+  expect(stage.used).toBe(10n);
+  await stage.time.of(leases.drain());
+  const { free, leased } = stage.store.pots.pots.get(POT) ?? { free: 0n, leased: 0n };
+  expect([free, leased]).toEqual([1_000n, 0n]);
+  const [sum] = stage.store.pots.sums(stage.store.closed);
+  expect(sum).toMatchObject({ bought: 1_000n + (sum?.used ?? 0n), free: 1_000n });
 });
 
 test("a drain writes what was used and gives back what no request has; later again for those", async () => {
