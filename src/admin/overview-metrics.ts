@@ -7,7 +7,10 @@ import type { OverviewView, WaitView } from "../web/overview-view.ts";
 /** The steps from the 402 to the goods, and the outcomes of requests that have come so far. */
 const FLOW: readonly (readonly [name: string, outcomes: readonly PaymentOutcome[]])[] = [
   ["asked to pay", ["challenged"]],
-  ["payment shown", ["malformed", "refused", "unavailable", "unknown", "paid", "undelivered"]],
+  [
+    "payment shown",
+    ["malformed", "refused", "unavailable", "unknown", "unsold", "paid", "undelivered"],
+  ],
   ["paid", ["paid", "undelivered"]],
   ["delivered", ["paid"]],
 ];

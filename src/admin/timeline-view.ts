@@ -65,10 +65,12 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   unavailable: "no payment taken",
   unknown: "outcome not known yet",
   paid: "paid and delivered",
+  member: "known, and not asked to pay",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
+  unsold: "nothing to sell, not charged",
 };
-const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
+const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "member", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {
@@ -225,7 +227,9 @@ function stagesOf(known: Known, head: TimelineHead): readonly StageView[] {
   const { record, question } = known;
   const isUnread = record.end?.outcome === "malformed";
   const asked = head.presented === null && !isUnread ? record : question;
-  const steps = (["verification", "settlement", "delivery"] as const).map((name) =>
+  const hasWorked = record.steps.some(({ name }) => name === "work");
+  const work = hasWorked ? (["work"] as const) : [];
+  const steps = (["verification", ...work, "settlement", "delivery"] as const).map((name) =>
     stageOf(name, record.steps),
   );
   return [questionStage(asked), paymentStage(known, head), ...steps];

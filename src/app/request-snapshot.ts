@@ -15,8 +15,9 @@ import {
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
-import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
+import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
+import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
@@ -30,7 +31,9 @@ import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
+import { PayerList } from "../x402/payer-list.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
+import { Sessions } from "../x402/session.ts";
 import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -53,9 +56,13 @@ type Selling = Pick<
   | "paywall"
   | "cors"
   | "protocol"
+  | "members"
+  | "sessions"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
+/** Of a group that was refused. */
+const NOBODY = new PayerList("that");
 const NO_GOODS: ReadonlySet<number> = new Set();
 
 interface SnapshotGround {
@@ -87,6 +94,12 @@ export function* snapshotSteps(
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
   const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
+  const { forMs: sessionMs, notBefore } = config.sessions;
+  const notBeforeMs = notBefore === null ? 0 : Date.parse(notBefore);
+  const sessions = isAsking
+    ? new Sessions({ key, publicUrl: base, forMs: sessionMs, notBeforeMs })
+    : null;
+  const { groups } = config.members;
   const signIn = signIns && { issuer: signIns, now: () => systemTime.now() };
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const { action } = route;
@@ -103,15 +116,29 @@ export function* snapshotSteps(
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
       const told = { protocol, service, identifier, memo, signIn };
-      const terms = { ...told, blockhashes, networks, route: route.key };
+      const isSettledAfter = action.settle === "after";
+      const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
-      const page = config.paywall.page
-        ? new OfferPage(offers, pageWriter(config, action, drafts.networks, signIns !== null))
-        : null;
+      const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
+        if (!config.paywall.page) return null;
+        return new OfferPage(shown, pageWriter(config, priced, drafts.networks, signIns !== null));
+      };
+      const page = pageOf(offers, action);
       const { cacheControl, repeat, redirects } = action;
       const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
       const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
-      const sold = { tokens, cacheControl, repeat, redirects, goods, input };
+      const members = action.prices.map(({ group, offers: own }): MemberTerms => {
+        const list = groups[group] ?? NOBODY;
+        if (own.length === 0) return { group, list, offers: null, page: null };
+        const priced = { ...action, offers: own };
+        const asking = offersOf({ route, action: priced, publicUrl: base, method });
+        const shown = new Offers(asking, feePayers, terms);
+        return { group, list, offers: shown, page: pageOf(shown, priced) };
+      });
+      const { grantMs: forMs } = action;
+      const grant = forMs === null ? null : { routes: [route.key], forMs };
+      const known = { members, grant, isSettledAfter };
+      const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -141,7 +168,19 @@ export function* snapshotSteps(
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
-    signIn: signIns && { issuer: signIns, networks: soldNetworks(config.routes) },
+    signIn: signIns &&
+      sessions && {
+        issuer: signIns,
+        sessions,
+        url: publicUrl + SIGN_IN_PATH,
+        networks: soldNetworks(config.routes),
+        groups: Object.entries(groups).map(([group, list]) => ({
+          group,
+          list,
+          offers: null,
+          page: null,
+        })),
+      },
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -271,7 +310,7 @@ export function longestQuoteMs(routes: Config["routes"]): number {
 /** What of a configuration tells what it has asked for. */
 export type EarlierTerms = Pick<
   Config,
-  "routes" | "sites" | "publicUrl" | "unmatched" | "protocol"
+  "routes" | "sites" | "publicUrl" | "unmatched" | "protocol" | "members"
 >;
 
 /** What a configuration that was replaced has asked for at each of its sites. */
@@ -293,7 +332,7 @@ export function* earlierSteps(
 }
 
 function* earlierOf(
-  { site, routes, publicUrl, unmatched, protocol }: Site<EarlierTerms>,
+  { site, routes, publicUrl, unmatched, protocol, members }: Site<EarlierTerms>,
   feePayers: FeePayers,
   replacedMs: number,
 ): Steps<EarlierQuotes> {
@@ -302,10 +341,22 @@ function* earlierOf(
     if (action.kind !== "priced") return () => null;
     const { memo, paymentIdentifier: identifier } = action;
     const terms = { memo, identifier };
-    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers, terms);
+    const asked = (method: string, offers: PricedAction["offers"]) => {
+      const wanted = { route, action: { ...action, offers }, publicUrl, method };
+      return new Offers(offersOf(wanted), feePayers, terms);
+    };
+    return (method): QuotedEarlier => ({
+      offers: asked(method, action.offers),
+      members: action.prices.flatMap(({ group, offers }) => {
+        const list = members.groups[group] ?? NOBODY;
+        return offers.length === 0
+          ? []
+          : [{ group, list, offers: asked(method, offers), page: null }];
+      }),
+    });
   });
   const router = yield* Router.steps(priced, {
-    guarded: (offers: Offers | null) => offers !== null,
+    guarded: (quoted: QuotedEarlier | null) => quoted !== null,
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);

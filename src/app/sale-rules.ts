@@ -26,7 +26,8 @@ export function* saleRuleSteps(
   for (const { key, action } of routes) {
     yield;
     if (action.kind !== "priced") continue;
-    const worths = action.offers.map(({ network, asset, amountAtomic }) => {
+    const asked = [...action.offers, ...action.prices.flatMap(({ offers }) => offers)];
+    const worths = asked.map(({ network, asset, amountAtomic }) => {
       decimals.set(nameOf(network, asset.address), asset.decimals);
       return inMicrodollars(amountAtomic, asset.decimals);
     });

@@ -95,8 +95,8 @@ export class Sales {
     const known = [...this.#stillPayable().map((each) => each.decimals), this.#decimals];
     const { rules, decimals } = await inTurns(saleRuleSteps(config, ...known));
     return () => {
-      const { routes, sites, publicUrl, unmatched, protocol } = this.#config;
-      const terms = { routes, sites, publicUrl, unmatched, protocol };
+      const { routes, sites, publicUrl, unmatched, protocol, members } = this.#config;
+      const terms = { routes, sites, publicUrl, unmatched, protocol, members };
       const replacedMs = systemTime.now();
       const untilMs = replacedMs + longestQuoteMs(routes);
       const replaced = { config: terms, replacedMs, untilMs, decimals: this.#decimals };

@@ -73,11 +73,12 @@ export function frontPart(config: PublicSideConfig): PublicSideConfig {
   const { file, listen, sidecar, publicUrl, hosts, sites, trustedProxies, limits } = config;
   const { shutdown, workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } =
     config;
-  const { support, logging, metrics, cors, protocol } = config;
+  const { support, logging, metrics, cors, protocol, members, sessions } = config;
   const named = { file, listen, sidecar, publicUrl, hosts, sites };
   const network = { ...named, trustedProxies, limits, shutdown, workers };
   const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
-  return { ...network, ...sold, support, logging, metrics, cors, protocol };
+  const known = { members, sessions };
+  return { ...network, ...sold, ...known, support, logging, metrics, cors, protocol };
 }
 
 /** A deep copy that can cross to another process. */

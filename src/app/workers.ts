@@ -6,6 +6,7 @@ import type { ListenAddress } from "../config/config.ts";
 import { NO_CERTIFICATES } from "../certificates/told.ts";
 import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
 import { Proofs } from "../payments/sale/proofs.ts";
+import { UnpaidWorks } from "../payments/sale/unpaid-work.ts";
 import { LocalPaymentService } from "../payments/sale/payment-service.ts";
 import { WorkerPool } from "../workers/worker-pool.ts";
 import { WorkerSession } from "../workers/worker-session.ts";
@@ -146,10 +147,12 @@ class Desks {
   readonly #ground: DeskGround;
   readonly #ending = new Set<Promise<void>>();
   readonly #proofs = new Proofs();
+  readonly #works: UnpaidWorks;
   #forked = 0;
 
   constructor(ground: DeskGround) {
     this.#ground = ground;
+    this.#works = new UnpaidWorks(ground.time);
   }
 
   fork(worker: number, { script }: WorkerEntry): WorkerProcess {
@@ -176,7 +179,7 @@ class Desks {
     const { logger, timeline } = telemetry;
     const { router: facilitator, feePayers, networks, guard, ledger, signers } = money;
     const life = ledger.worker(name);
-    const books = { redemptions: life, timeline, proofs: this.#proofs };
+    const books = { redemptions: life, timeline, proofs: this.#proofs, works: this.#works };
     const known = { feePayers, networks, guard, signers };
     const lasting = { refundsLast: refundsLast(() => money.sales.config), logger, time };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });

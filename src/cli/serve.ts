@@ -72,8 +72,8 @@ export async function serve(file: string, version: string): Promise<number> {
 }
 
 /** Files that are read with it, and again when they change. */
-function namedIn({ included, payers }: Config): readonly string[] {
-  return [...included, ...payers.files];
+function namedIn({ included, payers, members }: Config): readonly string[] {
+  return [...included, ...payers.files, ...members.files];
 }
 
 /** Resolves with the first signal to stop; the second one ends the process at once. */

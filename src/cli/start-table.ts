@@ -2,6 +2,7 @@
 import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
 import {
+  type MemberPrice,
   sitesOf,
   type Config,
   type EmbeddedNetwork,
@@ -88,7 +89,14 @@ function describe({ action }: RouteSettings): string {
       ? `${amountAtomic} ${asset.symbol} units on ${network}`
       : `${dollars} on ${network}`,
   );
-  return offers.join(", ");
+  return [offers.join(", "), ...action.prices.map(memberPrice)].join("; ");
+}
+
+function memberPrice({ group, offers }: MemberPrice): string {
+  const amounts = offers.map(({ asset, amountAtomic, dollars }) => {
+    return dollars ?? `${amountAtomic} ${asset.symbol} units`;
+  });
+  return `${group} ${offers.length === 0 ? "free" : [...new Set(amounts)].join(", ")}`;
 }
 
 function networks(

@@ -35,6 +35,10 @@ export function* changesBetween(before: Config, after: Config): Generator<Config
   for (const key of ["deny", "allow"] as const) {
     yield* compareLists(`payers.${key}`, before.payers[key], after.payers[key]);
   }
+  const [groups, old] = [after.members.groups, before.members.groups];
+  for (const name of new Set([...Object.keys(old), ...Object.keys(groups)])) {
+    yield* compareLists(`members.${name}`, old[name] ?? null, groups[name] ?? null);
+  }
   const earlier = new Map(before.routes.map((route) => [route.key, route]));
   for (const route of after.routes) {
     const old = earlier.get(route.key);
@@ -65,7 +69,15 @@ export function shadowPriceOf({ action }: Pick<RouteSettings, "action">): string
 }
 
 function askedFor(action: PricedAction): string {
-  const prices = action.offers.map(({ dollars, amountAtomic, asset: { decimals, symbol } }) => {
+  return pricesOf(action.offers);
+}
+
+function exactly({ amountAtomic, asset }: OfferSettings): string {
+  return `${amountAtomic}/${asset.decimals}`;
+}
+
+function pricesOf(offers: readonly OfferSettings[]): string {
+  const prices = offers.map(({ dollars, amountAtomic, asset: { decimals, symbol } }) => {
     return dollars ?? `${formatAmount(amountAtomic, decimals)} ${symbol}`;
   });
   return distinct(prices);
@@ -114,7 +126,7 @@ function cut(shown: string | undefined): string | null {
 /** All but the routes, by the keys of the file. */
 function settingsOf(config: Config): object {
   const { file: _, routes, hosts, sites, upstreams, facilitator, store, keeping, ...more } = config;
-  const { webhooks, included: include, ...rest } = more;
+  const { webhooks, included: include, members: _groups, ...rest } = more;
   const { embedded, observed, remote, payees, leastAttodollars, bearer, gateways, ...others } =
     facilitator;
   const own = new Set(routes.flatMap(offersOf).map(({ payTo }) => payTo));
@@ -186,18 +198,20 @@ function termsOf(route: RouteSettings): Leaves {
     const told = Object.entries(shadow === null ? action : { ...action, shadow });
     return new Map(told.map(written));
   }
-  const { offers, ...terms } = action;
-  const told = (exactly: (offer: OfferSettings) => string, shown: string) => {
-    return { value: distinct(offers.map(exactly)), shown };
+  const { offers, prices, ...terms } = action;
+  const told = (one: (offer: OfferSettings) => string, shown: string) => {
+    return { value: distinct(offers.map(one)), shown };
   };
   const accepted = offers.map(({ network, asset }) => `${network} ${asset.symbol}`);
   return new Map([
-    [
-      "price",
-      told(({ amountAtomic, asset }) => `${amountAtomic}/${asset.decimals}`, priceOf(route) ?? ""),
-    ],
+    ["price", told(exactly, priceOf(route) ?? "")],
     ["accept", told(({ network, asset }) => `${network} ${asset.address}`, distinct(accepted))],
     ["payTo", leafOf(distinct(offers.map(({ payTo }) => payTo)))],
+    ...prices.map((each) => {
+      const shown = pricesOf(each.offers) || "free";
+      const value = distinct(each.offers.map(exactly)) || "free";
+      return [`prices.${each.group}`, { value, shown }] as const;
+    }),
     ...Object.entries(terms).map(written),
   ]);
 }

@@ -32,6 +32,13 @@ import {
   text,
   word,
 } from "./reading/shapes.ts";
+import {
+  members,
+  MEMBERS_USAGE,
+  sessions,
+  type MemberSettings,
+  type SessionSettings,
+} from "./members.ts";
 import { payers, type PayerRules } from "./payers.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
 import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
@@ -108,6 +115,8 @@ export interface Config {
   readonly support: string | null;
   readonly paywall: PaywallSettings;
   readonly payers: PayerRules;
+  readonly members: MemberSettings;
+  readonly sessions: SessionSettings;
   /** Null: what is paid back is paid by other means. */
   readonly refunds: RefundSettings | null;
   /** Who is told what has happened, in the order written; names are unique. */
@@ -279,6 +288,8 @@ export const documentSchema = map({
     "Tokens beyond the built-in USDC of each network, by symbol and then by network.",
   ),
   payers: section(payers, "Who may not pay, or who alone may."),
+  members: section(members, MEMBERS_USAGE),
+  sessions: section(sessions, "For how long who has signed in is known."),
   facilitator: section(
     facilitator,
     "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",

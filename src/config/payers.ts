@@ -26,18 +26,18 @@ const files = z.union(
   "must be the path of a file, or a list of them",
 );
 
-const FORMAT =
+export const PAYER_FILES_FORMAT =
   "An address a line, 0x… or base58, or with its chain as CAIP-10 (eip155:8453:0x…); # begins a comment, and of CSV " +
   "the first column counts. Read again when it changes.";
 
 export const payers = map({
   deny: optional(
     files,
-    `Files with payers whose payments are not taken (403), on whichever chain of their kind. ${FORMAT}`,
+    `Files with payers whose payments are not taken (403), on whichever chain of their kind. ${PAYER_FILES_FORMAT}`,
   ),
   allow: optional(
     files,
-    `Files with the only payers whose payments are; an entry with a chain counts on that chain alone. ${FORMAT}`,
+    `Files with the only payers whose payments are; an entry with a chain counts on that chain alone. ${PAYER_FILES_FORMAT}`,
   ),
 });
 
@@ -54,32 +54,37 @@ export function resolvePayers(
 }
 
 function readAll(list: PayerList, names: readonly string[], place: Path, context: Context): void {
-  const { tree, problems } = context;
   for (const [index, file] of names.entries()) {
-    const at = tree.find(place)?.kind === "scalar" ? place : [...place, index];
-    let text: string;
-    try {
-      text = context.environment.readFile(context.absolute(file));
-    } catch {
-      const hint = "write the path of a list of payers, relative to the folder of this file";
-      const missing = unreadable("the file cannot be read", file, hint);
-      if (!context.forgives(missing)) problems.error(at, missing);
-      continue;
-    }
-    // Whoever writes a list anew empties its file first.
-    if (text.trim() === "") {
-      problems.error(at, fault("bad-file", "the file is empty", EMPTY_HINT));
-      continue;
-    }
-    const faults = list.read(text);
-    for (const { line, message } of faults.slice(0, MAX_TOLD)) {
-      problems.error(at, fault("bad-file", `line ${line} of the file ${message}`));
-    }
-    if (faults.length > MAX_TOLD) {
-      const more = faults.length - MAX_TOLD;
-      problems.error(at, fault("bad-file", `${more} more lines of the file are no entries`));
-    }
-    if (list.size <= MAX_PAYERS) continue;
-    problems.error(at, fault("bad-file", `the lists have more than ${MAX_PAYERS} entries`));
+    const at = context.tree.find(place)?.kind === "scalar" ? place : [...place, index];
+    readPayers(list, file, at, context);
   }
+}
+
+/** Adds the entries of one file. */
+export function readPayers(list: PayerList, file: string, at: Path, context: Context): void {
+  const { problems } = context;
+  let text: string;
+  try {
+    text = context.environment.readFile(context.absolute(file));
+  } catch {
+    const hint = "write the path of a list of payers, relative to the folder of this file";
+    const missing = unreadable("the file cannot be read", file, hint);
+    if (!context.forgives(missing)) problems.error(at, missing);
+    return;
+  }
+  // Whoever writes a list anew empties its file first.
+  if (text.trim() === "") {
+    problems.error(at, fault("bad-file", "the file is empty", EMPTY_HINT));
+    return;
+  }
+  const faults = list.read(text);
+  for (const { line, message } of faults.slice(0, MAX_TOLD)) {
+    problems.error(at, fault("bad-file", `line ${line} of the file ${message}`));
+  }
+  if (faults.length > MAX_TOLD) {
+    const more = faults.length - MAX_TOLD;
+    problems.error(at, fault("bad-file", `${more} more lines of the file are no entries`));
+  }
+  if (list.size <= MAX_PAYERS) return;
+  problems.error(at, fault("bad-file", `the lists have more than ${MAX_PAYERS} entries`));
 }

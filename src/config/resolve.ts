@@ -13,6 +13,7 @@ import { fault } from "./reading/reading.ts";
 import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
+import { resolveMembers, resolveSessions } from "./members.ts";
 import { resolvePayers } from "./payers.ts";
 import { Pricing } from "./routes/pricing.ts";
 import { resolveRoutes } from "./routes/routes.ts";
@@ -84,6 +85,8 @@ export function resolve(
     defaultUpstream,
     ...inherited,
     payers: resolvePayers(document.payers, context),
+    members: resolveMembers(document.members, context),
+    sessions: resolveSessions(document.sessions),
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),

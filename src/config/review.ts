@@ -83,6 +83,7 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewAdmin(config, context);
   reviewShutdown(config, context);
   reviewChecksums(context);
+  if (isComplete) reviewMembers(config, context);
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);
@@ -101,7 +102,9 @@ function reviewSites(sites: readonly Site<Config>[], isComplete: boolean, contex
     if (site.routes.length !== tree.keys([...sitePath(site.site), "routes"]).length) continue;
     warnOfFreeHoles(site, context);
     if (isComplete) warnOfFreeAliases(site, context);
-    reviewRoutes(site.routes, site.limits.settlementWaitMs, context);
+    const { limits, upstreams } = site;
+    const { settlementWaitMs } = limits;
+    reviewRoutes(site.routes, { settlementWaitMs, upstreams }, context);
   }
   if (isComplete) warnOfSharedBackends(sites, context);
   for (const site of sites) {
@@ -350,5 +353,33 @@ function reviewPayees(routes: readonly Priced[], place: Path, { problems, tree }
     if (routes.length === 0 || kinds.has(kind) || !tree.has(path)) continue;
     const message = `is not used: no ${kind === "evm" ? "EVM" : "Solana"} network is accepted`;
     problems.add("note", path, fault("not-used", message, `add ${example} to accept`), "key");
+  }
+}
+
+/** Groups that change nothing. */
+function reviewMembers(
+  { members: { groups }, routes }: Pick<Config, "members" | "routes">,
+  { problems, tree }: Context,
+): void {
+  const priced = new Set(
+    routes.flatMap(({ action }) =>
+      action.kind === "priced" ? action.prices.map(({ group: name }) => name) : [],
+    ),
+  );
+  for (const [name, list] of Object.entries(groups)) {
+    const place = ["members", name];
+    if (!tree.intact(place)) continue;
+    if (list.size === 0) {
+      const found = fault("empty-group", "has nobody in it", "write an address, or a file of them");
+      problems.add("warning", place, found, "key");
+    } else if (!priced.has(name)) {
+      const hint = `write prices: { ${name}: $0.005 } for a route`;
+      problems.add(
+        "warning",
+        place,
+        fault("empty-group", "no route has a price for it", hint),
+        "key",
+      );
+    }
   }
 }

@@ -35,8 +35,18 @@ function notesOnPayment({ outcome }: Noted): readonly string[] {
   if (kind === "listing" && decision.path === PUBLISHED_PATHS.listed) {
     return ["a running gateway knows when each entry changed"];
   }
+  const isAfter =
+    "plan" in decision && decision.plan.kind === "priced" && decision.plan.isSettledAfter;
+  if (kind === "challenge" && isAfter) {
+    return [
+      "`settle: after`: the backend answers first, and only what is goods is charged and given",
+    ];
+  }
   if (kind !== "presented") return [];
-  return ["the payment would now be verified and settled; that takes a running gateway"];
+  const what = isAfter
+    ? "verified, the backend asked, and what is goods settled"
+    : "verified and settled";
+  return [`the payment would now be ${what}; that takes a running gateway`];
 }
 
 /** Those that the file alone does not tell. */

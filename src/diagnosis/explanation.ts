@@ -143,7 +143,10 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "denied":
       return answer?.status === 404 ? "unmatched" : "denied";
     case "status":
+    case "session":
       return "listing";
+    case "member":
+      return "free";
     default:
       return decision.kind;
   }

@@ -5,7 +5,7 @@
 import { parseAtomicAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { extensionsOf, hasBazaar } from "../x402/bazaar.ts";
-import { PAYMENT_FLOW, requirementsV2, resourceV2, type ResourceV2 } from "../x402/version-2.ts";
+import { flowOf, requirementsV2, resourceV2, type ResourceV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -38,6 +38,8 @@ export interface PublicTerms {
   readonly pathParams?: Readonly<Record<string, unknown>> | undefined;
   /** What version 2 says of the service behind it. */
   readonly service?: Pick<ResourceV2, "serviceName" | "tags">;
+  /** Whether it is paid after the work, as version 2 says. Default: before. */
+  readonly isSettledAfter?: boolean;
 }
 
 export interface CatalogueEntry extends PublicTerms {
@@ -286,7 +288,7 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
 
 /** A listed resource in the form of version 2. */
 function publishedV2(entry: CatalogueEntry): object {
-  const { service, lastUpdated, quality } = entry;
+  const { service, lastUpdated, quality, isSettledAfter } = entry;
   const { resource, type, accepts, metadata } = published(entry);
   const [first] = accepts;
   const { url: _, ...described } = first === undefined ? { url: resource } : resourceV2(first);
@@ -295,7 +297,7 @@ function publishedV2(entry: CatalogueEntry): object {
     resource,
     type,
     x402Version: X402_VERSION_2,
-    accepts: accepts.map((requirements) => requirementsV2(requirements, PAYMENT_FLOW)),
+    accepts: accepts.map((requirements) => requirementsV2(requirements, flowOf(isSettledAfter))),
     lastUpdated: new Date(lastUpdated * 1000).toISOString(),
     ...described,
     ...service,

@@ -9,6 +9,7 @@ import { systemTime } from "../time/time.ts";
 import { unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
 import type { PresentedDecision, PricedDecision, PricedPlan } from "./decision.ts";
+import { offersOfPayer } from "./membership.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./offers/drafts.ts";
 import { earlierRequirements, nameAskedEarlier } from "./offers/earlier-quotes.ts";
@@ -120,8 +121,7 @@ export class Challenge {
     client: Client,
     lines: readonly string[],
   ): OwnAnswer | Promise<OwnAnswer> {
-    const { plan, offers, resource } = decision;
-    const { page } = plan;
+    const { plan, offers, page, resource } = decision;
     if (page !== null) {
       const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
@@ -196,8 +196,9 @@ function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome):
 
 /** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
 export function acceptable(decision: PresentedDecision): readonly PaymentRequirements[] {
-  const { offers, resource, earlier, version } = decision;
-  const asked = offers.requirements(resource, version);
+  const { plan, offers, payment, resource, earlier, version } = decision;
+  const own = offersOfPayer(plan.members, payment);
+  const asked = [offers, ...own].flatMap((each) => each.requirements(resource, version));
   if (earlier.length === 0) return asked;
   return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
 }

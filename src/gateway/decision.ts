@@ -12,7 +12,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentStatusUrls } from "../x402/payment-status.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
-import { decodeSignIn, SIGN_IN_HEADER, type SignIn, type SignIns } from "../x402/sign-in.ts";
+import type { ProvenAccount } from "../x402/session.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -26,12 +26,19 @@ import { framingProblem } from "./message/field-lines.ts";
 import { isNamed } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
+import { memberOf, type MemberTerms } from "./membership.ts";
 import type { Offers } from "../payments/sale/offers.ts";
+import type { Grant } from "../payments/sale/payment-service.ts";
 import type { Match, Router } from "./paths/router.ts";
 import { readTarget } from "./paths/target.ts";
+import {
+  readSessionRequest,
+  readSignIn,
+  type SessionRequest,
+  type ShownSignIn,
+  type SignInTerms,
+} from "./signed-in.ts";
 import type { Engine } from "./upstream/upstream.ts";
-
-const SIGN_IN_NAME = SIGN_IN_HEADER.toLowerCase();
 
 /** What the configuration says about a route, made ready for requests. */
 export type RoutePlan =
@@ -74,6 +81,12 @@ export interface PricedPlan {
   readonly goods: ReadonlySet<number>;
   /** Null: nothing of it is checked. */
   readonly input: DeclaredInput | null;
+  /** Whom it costs something else, in the order in which they count. */
+  readonly members: readonly MemberTerms[];
+  /** Who has it without paying again, since he has paid for one of these routes; null: nobody. */
+  readonly grant: Grant | null;
+  /** The backend works first, and is paid for what it has answered. */
+  readonly isSettledAfter: boolean;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */
@@ -102,13 +115,6 @@ export interface Snapshot {
   readonly statuses: PaymentStatusUrls | null;
 }
 
-/** Whom a gateway asks who he is, and on which networks he may have paid. */
-export interface SignInTerms {
-  readonly issuer: SignIns;
-  /** All on which anything is sold. */
-  readonly networks: readonly string[];
-}
-
 interface Place {
   /** Canonical path and query, sent upstream byte for byte. */
   readonly target: string;
@@ -127,32 +133,51 @@ export type Decision =
   | { readonly kind: "listing"; readonly path: string; readonly query: string }
   /** What became of that payment, for its buyer. */
   | { readonly kind: "status"; readonly payment: PaymentKey }
+  /** Who has signed in wants a session, or wants to be forgotten. */
+  | { readonly kind: "session"; readonly terms: SignInTerms; readonly asked: SessionRequest }
   | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
+  | MemberDecision
   | PricedDecision;
+
+/** A priced route that costs nothing whoever is known to ask. */
+export interface MemberDecision extends Place {
+  readonly kind: "member";
+  readonly plan: PricedPlan;
+  readonly account: ProvenAccount;
+  /** Which he is of; null: a purchase of his grants it. */
+  readonly group: string | null;
+  /** The header by which that is known. */
+  readonly shownIn: string;
+}
 
 export type FreeDecision = Extract<Decision, { kind: "free" }>;
 export type SignedInDecision = Extract<PricedDecision, { kind: "signed-in" }>;
 export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 
-/** A priced route, by what the request brought for it. */
-export type PricedDecision = Place & {
+/** What is asked for of a priced route. */
+interface SoldPlace extends Place {
   readonly plan: PricedPlan;
   /** What is asked of whoever asks: those of the plan, but for who is known to pay something else. */
   readonly offers: Offers;
+  /** See {@link PricedPlan.page}. */
+  readonly page: OfferPage | null;
   readonly resource: string;
   /** The method for which a payment is: that of a `HEAD` is for the `GET` of the same route. */
   readonly soldMethod: string;
   /** See {@link Snapshot.site}: what is paid for is a path of this one, and of no other. */
   readonly site: string;
-} & (
+}
+
+/** A priced route, by what the request brought for it. */
+export type PricedDecision = SoldPlace &
+  (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
-    | {
-        /** No payment, but who asks, which is still to be proven; a refusal where it cannot be. */
+    | (ShownSignIn & {
+        /** No payment, but who asks. */
         readonly kind: "signed-in";
         readonly version: X402Version;
-        readonly signIn: Result<SignIn, Refusal>;
-      }
+      })
     | (Presentation & {
         readonly method: string;
         /** What its client calls the purchase, where the route asks for that; a refusal where that will not do. */
@@ -180,7 +205,7 @@ export function soldTarget({ site, target }: Pick<PricedDecision, "site" | "targ
 
 /** The header by which its client has shown that it has paid, or who it is. */
 export function shownIn(decision: PricedDecision): string {
-  return decision.kind === "signed-in" ? SIGN_IN_HEADER : PAYMENT_HEADERS[versionOf(decision)];
+  return decision.kind === "signed-in" ? decision.shownIn : PAYMENT_HEADERS[versionOf(decision)];
 }
 
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
@@ -200,6 +225,9 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const preflight = readPreflight(snapshot, request, target.path);
   if (preflight !== null) return preflight;
   if (snapshot.documents.has(target.path)) {
+    const { signIn: terms } = snapshot;
+    const asked = terms && readSessionRequest(terms, request, target.path);
+    if (terms !== null && asked !== null) return { kind: "session", terms, asked };
     const reads = method === "GET" || method === "HEAD";
     if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
     return { kind: "listing", path: target.path, query: target.query };
@@ -218,30 +246,37 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
-  const { offers } = plan;
-  const sold = { plan, offers, resource, soldMethod, site: snapshot.site, ...place };
-  if (brought.kind === "challenge")
-    return { ...(readSignIn(snapshot, request, sold) ?? brought), ...sold };
+  const { offers, page } = plan;
+  const sold = { plan, offers, page, resource, soldMethod, site: snapshot.site, ...place };
+  if (brought.kind === "challenge") return whoAsks(snapshot, request, sold);
   if (brought.kind !== "presented") return { ...brought, ...sold };
   const name = readIdentifier(brought.payment, offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
 }
 
-/** Read only where there is no payment: who shows one means that, and may have his earlier purchases by it. */
-function readSignIn(
+/** Of a request without a payment, which may show who asks. */
+function whoAsks(
   { signIn, protocol }: Snapshot,
-  { headers }: InboundRequest,
-  { plan, resource }: { readonly plan: PricedPlan; readonly resource: string },
-): Pick<SignedInDecision, "kind" | "version" | "signIn"> | null {
-  const value = headers[SIGN_IN_NAME];
-  if (signIn === null || typeof value !== "string") return null;
-  const told = decodeSignIn(value);
-  const asked = { resource, networks: plan.offers.networks };
-  return {
-    kind: "signed-in",
-    version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,
-    signIn: told.ok ? signIn.issuer.judge(told.value, asked, systemTime.now()) : told,
-  };
+  request: InboundRequest,
+  sold: SoldPlace,
+): MemberDecision | PricedDecision {
+  const { networks } = sold.plan.offers;
+  const shown = signIn && readSignIn(signIn, request, { resource: sold.resource, networks });
+  if (shown === null) return { kind: "challenge", ...sold };
+  const version = protocol.v2 ? X402_VERSION_2 : X402_VERSION;
+  return freeMember(shown, sold) ?? { kind: "signed-in", version, ...shown, ...sold };
+}
+
+/** A session needs no proof any more: whom it costs nothing is served as if it were free. */
+function freeMember(
+  { signIn, shownIn }: ShownSignIn,
+  { plan, target, path }: Place & { readonly plan: PricedPlan },
+): MemberDecision | null {
+  if (plan.members.length === 0 || !signIn.ok || !("kind" in signIn.value)) return null;
+  const account = signIn.value;
+  const member = memberOf(plan.members, account);
+  if (member === undefined || member.offers !== null) return null;
+  return { kind: "member", plan, account, group: member.group, shownIn, target, path };
 }
 
 /** Of one route only: else what a cheap `HEAD` has cost would pay for its `GET`. */

@@ -8,13 +8,17 @@ import {
   type CrossOrigin,
   type OwnAnswer,
 } from "./answers.ts";
-import type { Decision, PricedDecision, SignInTerms, Snapshot } from "./decision.ts";
+import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
+import type { SignInTerms } from "./signed-in.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { wantsPage } from "./offers/offer-page.ts";
 import { systemTime } from "../time/time.ts";
 import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sign-in.ts";
 
-export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" | "status" }>;
+export type OtherDecision = Exclude<
+  Decision,
+  PricedDecision | { kind: "free" | "status" | "session" | "member" }
+>;
 
 /** What was asked of one of the gateway's own documents. */
 export interface DocumentRequest {

@@ -3,7 +3,7 @@
  * here with one has settled it, and its attempt is stored.
  */
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
-import type { Admission, Paid } from "../payments/sale/admission.ts";
+import type { Admission, GoodsRequest, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -26,6 +26,9 @@ import type { Client } from "./client/client.ts";
 import {
   shownIn,
   versionOf,
+  type MemberDecision,
+  type PresentedDecision,
+  type SignedInDecision,
   type PricedDecision,
   soldTarget,
   type PricedPlan,
@@ -39,6 +42,7 @@ import { forward } from "./request-trace.ts";
 import { areEvents } from "./upstream/kept-answer.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
+import { unfitOf } from "./unfit.ts";
 import type { Visitor } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
@@ -66,10 +70,55 @@ export interface PricedVisit {
   readonly snapshot: Snapshot;
 }
 
+/** What the paywall is asked for. */
+export function goodsRequest(
+  {
+    visitor,
+    decision,
+    client,
+  }: Pick<PricedVisit, "visitor" | "client"> & {
+    readonly decision: PresentedDecision | SignedInDecision;
+  },
+  work: { readonly work: NonNullable<GoodsRequest["work"]> } | null,
+): GoodsRequest {
+  return {
+    binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
+    target: soldTarget(decision),
+    unfit: () => unfitOf(visitor, decision),
+    work: work === null ? undefined : (wanted) => work.work(wanted),
+    repeats: repeatsOf({ visitor, decision }),
+    client: client.address,
+    isGone: () => visitor.isGone(),
+    onGone: (listener) => visitor.onGone(listener),
+    onReset: (listener) => visitor.onReset(listener),
+    refusal: () => visitor.refusal(decision.plan.engine, client.address),
+    readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+  };
+}
+
+/** Of a priced route, for who has it for nothing: what is sold is not for shared caches, and whose it is goes along. */
+export function memberPassage(
+  { plan, target, account, group, shownIn: vary }: MemberDecision,
+  lines: readonly string[],
+): Omit<Passage, "client"> {
+  const known = ["X-402-Payer", account.address, "X-402-Network", account.network];
+  return {
+    target,
+    requestHeaders: group === null ? known : [...known, "X-402-Group", group],
+    responseSet: [...lines, "Cache-Control", plan.cacheControl],
+    responseAdded: ["Vary", vary],
+    sale: null,
+  };
+}
+
 /** In place of an upstream's answer, which there is not, and will not be: ours, and the operator is told why. */
 export function unserved(
   visitor: Visitor,
-  { status, reason, detail }: Unanswered,
+  {
+    status,
+    reason,
+    detail,
+  }: { readonly [Fact in "reason" | "detail"]: string } & { status: number },
   own: OwnAnswer,
   { logger }: Telemetry,
 ): RequestEnding {
@@ -94,7 +143,7 @@ export async function deliver(
   const receipt: Receipt = { version, lines: [...cors, ...told], help: beside };
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
-  const answered = new SoldAnswer(visit, paid);
+  const answered = new AnsweredSale(visit, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
   let refusal: Promise<void> | undefined;
@@ -138,6 +187,19 @@ export async function deliver(
   const isLed = delivery.kind === "delivered" && answered.leadsOn(delivery.status);
   const isSold = attempt === null || isLed;
   step?.end(isSold, deliveryNote(delivery));
+  return concluded(visit, paid, { delivery, isSold }, telemetry);
+}
+
+/** Says what became of a delivery. */
+export function concluded(
+  { visitor, decision }: PricedVisit,
+  paid: Paid,
+  { delivery, isSold }: { readonly delivery: Delivery; readonly isSold: boolean },
+  telemetry: Telemetry,
+): RequestEnding {
+  const { settlement } = paid;
+  const { plan } = decision;
+  const version = versionOf(decision);
   const { transaction, network, payer } = settlement;
   const sale = { requestId: visitor.id, route: plan.label, version, network, transaction, payer };
   const facts = { ...sale, delivery: delivery.kind };
@@ -206,9 +268,9 @@ function paidPassage(
 }
 
 /** What the backend has answered to a sale. */
-class SoldAnswer {
+export class AnsweredSale {
   readonly #visit: PricedVisit;
-  readonly #paid: Paid;
+  readonly #paid: Pick<Paid, "terms">;
   /** The payment is for a `GET`, of which the request asks for the head alone. */
   readonly #isLook: boolean;
   /** The head that was judged last, by which it is known again. */
@@ -222,7 +284,7 @@ class SoldAnswer {
   #ledTo: string | null = null;
   readonly #followed: string[] = [];
 
-  constructor(visit: PricedVisit, paid: Paid) {
+  constructor(visit: PricedVisit, paid: Pick<Paid, "terms">) {
     this.#visit = visit;
     this.#paid = paid;
     const { visitor, decision } = visit;
@@ -310,7 +372,7 @@ class SoldAnswer {
 }
 
 /** How often what a request buys may be fetched again: nobody compares what its body, or a tunnel, asks for. */
-export function repeatsOf({
+function repeatsOf({
   visitor,
   decision: { soldMethod, plan },
 }: Pick<PricedVisit, "visitor" | "decision">): number {
@@ -338,7 +400,7 @@ function isPartOfLittle(lines: readonly string[]): boolean {
  */
 function attemptOf(
   delivery: Delivery,
-  answered: SoldAnswer,
+  answered: AnsweredSale,
   visitor: Visitor,
 ): BrokenDelivery | null {
   const { status } = delivery;
@@ -357,7 +419,7 @@ function attemptOf(
  * What is left where no answer came: that is the backend's fault, but for what the buyer has sent too much of, or has not
  * sent whole: he may have held it back until the backend gave up.
  */
-function leftUnanswered({ sent, reason }: Unanswered, { request }: Visitor): BrokenDelivery {
+export function leftUnanswered({ sent, reason }: Unanswered, { request }: Visitor): BrokenDelivery {
   const isWhole = !hasRequestBody(request) || request.complete;
   return { sent, served: null, isBackends: reason !== "too-large" && isWhole };
 }

@@ -5,8 +5,10 @@
  *     decide -> declined: rejected | denied | preflight | listing | ... -> answer
  *            -> status -> limited --------------------------------> answer 429
  *                      -> what became of a payment ----------------> answer 200 | 404
- *            -> free -> crowded ----------------------------------> answer 503
- *                    -> a place ----------------------------------> forward
+ *            -> session -> limited | crowded ---------------------> answer 429 | 503
+ *                       -> a token for who has signed in ----------> answer 200 | 403
+ *            -> free | member -> crowded -------------------------> answer 503
+ *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
  *                                                                   with; a page where a browser asks
@@ -17,22 +19,26 @@
  *                                                       -> unfit -------> answer 400
  *                                                       -> led ---------> answer 307
  *                                                       -> unservable --> answer 503 | 413
+ *                                                       -> recognized --> forward, or answer 402
  *                                                       -> abandoned
  *                                                       -> replayed ----> the kept answer again
  *                                                       -> admitted ----> deliver, and record that
+ *                                                       -> unsold ------> what the backend answered, uncharged
  *
- * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
- * a priced route before its payment is durably settled: `deliver` has one caller, and `admitted` one source.
+ * Not a middleware chain: the order of the stages is the safety argument. `deliver` has one caller, and `admitted` one
+ * source: a payment that is durably settled. Of a route with `settle: before` no upstream sees a request before that; of
+ * one with `settle: after` it does (`held-work.ts`), and no client sees a good answer of it before that. Who has it for
+ * nothing is a member by the configuration, or by a purchase in the ledger, and has proven that he is that account.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-import type { Admission, GoodsRequest } from "../payments/sale/admission.ts";
+import type { Admission } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { beginAccess, noteShadow } from "./access.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -51,23 +57,38 @@ import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
-  soldTarget,
+  shownIn,
   versionOf,
   type FreeDecision,
+  type MemberDecision,
+  type PricedPlan,
   type PresentedDecision,
   type PricedDecision,
   type SignedInDecision,
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
-import { deliver, repeatsOf, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
+import {
+  deliver,
+  goodsRequest,
+  memberPassage,
+  replay,
+  unserved,
+  UNSOLD,
+  type PricedVisit,
+} from "./delivery.ts";
+import { deliverHeld } from "./held-delivery.ts";
+import { HeldBytes } from "./held-response.ts";
+import { HeldWork } from "./held-work.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
-import { statusAnswer } from "./payment-status.ts";
-import { unfitOf } from "./unfit.ts";
+import { memberOf, membershipsOf } from "./membership.ts";
+import type { Passage } from "./upstream/passage.ts";
+import type { Delivery } from "./upstream/upstream.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
+import { Tellings } from "./tellings.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 import {
@@ -77,6 +98,13 @@ import {
   type Generation,
   type ServedSite,
 } from "./work.ts";
+
+/** What is handed on that nobody pays for. */
+interface Passing {
+  readonly plan: Pick<PricedPlan, "engine" | "meter">;
+  readonly outcome: PaymentOutcome;
+  readonly passage: Omit<Passage, "client">;
+}
 
 /** The client left before anything was forwarded. */
 const ABANDONED = { kind: "abandoned", status: null, sent: false } as const;
@@ -94,15 +122,19 @@ export class Gateway {
   readonly #paywall: Paywall;
   readonly #telemetry: Telemetry;
   readonly #endings: Endings;
+  readonly #tellings: Tellings;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
+  /** Answers that wait to be paid. */
+  readonly #held = new HeldBytes();
 
   constructor(options: GatewayOptions) {
     const { paywall, telemetry } = options;
     this.work = new Work(options);
     this.#challenged = options.challenged;
     this.#paywall = paywall;
+    this.#tellings = new Tellings(paywall, this.work, (...asked) => this.#clientOf(...asked));
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
     this.#unnamed = new UnnamedProxies(telemetry.logger);
@@ -183,9 +215,13 @@ export class Gateway {
       case "listing":
         return endWith(visitor, declinedAnswer(decision, visitor.request, site));
       case "status":
-        return this.#tellStatus(visitor, decision.payment, generation, site);
+        return this.#tellings.status(visitor, decision.payment, generation, site);
+      case "session":
+        return this.#tellings.session(visitor, decision, generation, site);
       case "free":
         return this.#serveFree(visitor, decision, generation, site);
+      case "member":
+        return this.#serveMember(visitor, decision, generation, site);
       case "challenge":
       case "malformed":
       case "signed-in":
@@ -194,45 +230,36 @@ export class Gateway {
     }
   }
 
-  /**
-   * For whoever has the URL of a receipt: each look at the ledger counts as a request without payment, and takes a place
-   * as any other.
-   */
-  async #tellStatus(
-    visitor: Visitor,
-    payment: PaymentKey,
-    { settings, challenge }: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    const client = this.#clientOf(visitor.request, settings, site);
-    const lines = corsLines(site.cors, visitor.request);
-    const seconds = challenge.waitForWord(client);
-    if (seconds > 0) {
-      const answer = limitedAnswer(seconds, undefined, lines);
-      return endWith(visitor, { answer, outcome: "limited", meter: null });
-    }
-    const placed = this.work.place(client.address, visitor);
-    const leave = placed instanceof Promise ? await placed : placed;
-    if (leave === undefined) {
-      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
-    }
-    try {
-      const answer = statusAnswer(await this.#paywall.status(payment), lines);
-      return endWith(visitor, { answer, outcome: "free", meter: null });
-    } finally {
-      leave();
-    }
-  }
-
   /** Nothing is asked for but a place, which is taken without a promise where one is left. */
-  async #serveFree(
+  #serveFree(
     visitor: Visitor,
     { plan, target }: FreeDecision,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
+    return this.#pass(visitor, { plan, outcome, passage: { target, ...UNSOLD } }, generation, site);
+  }
+
+  /** A priced route is free for who is known to be a member, by the same way. */
+  #serveMember(
+    visitor: Visitor,
+    decision: MemberDecision,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    const { plan } = decision;
+    const passage = memberPassage(decision, corsLines(site.cors, visitor.request));
+    return this.#pass(visitor, { plan, outcome: "member", passage }, generation, site);
+  }
+
+  async #pass(
+    visitor: Visitor,
+    { plan, outcome, passage }: Passing,
     { settings }: Generation,
     site: ServedSite,
   ): Promise<RequestEnding> {
     const { meter } = plan;
-    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
     const client = this.#clientOf(visitor.request, settings, site);
     const placed = this.work.place(client.address, visitor);
     const leave = placed instanceof Promise ? await placed : placed;
@@ -240,13 +267,22 @@ export class Gateway {
       return endWith(visitor, { answer: crowdedAnswer([]), outcome: "rejected", meter });
     }
     try {
-      const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
-      if (delivery.kind !== "unanswered") return endingOf(delivery, outcome, meter);
-      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
-      return unserved(visitor, delivery, own, this.#telemetry);
+      const delivery = await forward(visitor, plan.engine, { ...passage, client });
+      return this.#passed(visitor, delivery, { outcome, meter });
     } finally {
       leave();
     }
+  }
+
+  /** Nobody has paid for it: an answer that there is not is owed to nobody. */
+  #passed(
+    visitor: Visitor,
+    delivery: Delivery,
+    { outcome, meter }: { readonly outcome: PaymentOutcome; readonly meter: RouteMeter },
+  ): RequestEnding {
+    if (delivery.kind !== "unanswered") return endingOf(delivery, outcome, meter);
+    const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
+    return unserved(visitor, delivery, own, this.#telemetry);
   }
 
   /** A priced route: a payment is looked at in its turn and its place, and nothing else takes one. */
@@ -272,10 +308,15 @@ export class Gateway {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
         .run(async () => {
-          const ending = await this.#end(visit, await this.#admit(visit, decision));
-          const { kind, version } = decision;
-          if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
-          return ending;
+          const work = this.#workOf(visit);
+          try {
+            const ending = await this.#end(visit, await this.#admit(visit, decision, work), work);
+            const { kind, version } = decision;
+            if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
+            return ending;
+          } finally {
+            work?.free();
+          }
         })
         .finally(leave);
     });
@@ -288,37 +329,48 @@ export class Gateway {
   #admit(
     { visitor, client, challenge }: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
+    work: HeldWork | null,
   ): Promise<Admission> {
-    const asked: GoodsRequest = {
-      binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
-      target: soldTarget(decision),
-      unfit: () => unfitOf(visitor, decision),
-      repeats: repeatsOf({ visitor, decision }),
-      client: client.address,
-      isGone: () => visitor.isGone(),
-      onGone: (listener) => visitor.onGone(listener),
-      onReset: (listener) => visitor.onReset(listener),
-      refusal: () => visitor.refusal(decision.plan.engine, client.address),
-      readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
-    };
+    const asked = goodsRequest({ visitor, decision, client }, work);
     if (decision.kind === "signed-in") {
-      const { signIn } = decision;
-      return signIn.ok
-        ? this.#paywall.admitSignedIn(signIn.value, asked)
-        : Promise.resolve({ kind: "refused", refusal: signIn.error });
+      const { signIn, plan } = decision;
+      if (!signIn.ok) return Promise.resolve({ kind: "refused", refusal: signIn.error });
+      const memberships = membershipsOf(plan.members, signIn.value);
+      return this.#paywall.admitSignedIn(signIn.value, asked, { memberships, grant: plan.grant });
     }
     const { payment, accepted } = decision;
+    const { isSettledAfter } = decision.plan;
     const accepts = acceptable(decision);
     const name = nameOf(decision);
     const route = decision.plan.label;
     const named = name.ok ? { identifier: name.value } : { misnamed: name.error };
     return challenge.lookInto(client, (doubt) =>
-      this.#paywall.admit({ ...asked, payment, accepted, accepts, route, ...named, doubt }),
+      this.#paywall.admit({
+        ...asked,
+        payment,
+        accepted,
+        accepts,
+        isSettledAfter,
+        route,
+        ...named,
+        doubt,
+      }),
     );
   }
 
+  /** Null where it is settled before its backend is asked. */
+  #workOf(visit: PricedVisit): HeldWork | null {
+    const { visitor, decision } = visit;
+    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
+    return isFirst ? new HeldWork(visit, this.#held, this.#telemetry) : null;
+  }
+
   /** Every exit of a priced route. */
-  #end(visit: PricedVisit, outcome: Outcome): RequestEnding | Promise<RequestEnding> {
+  #end(
+    visit: PricedVisit,
+    outcome: Outcome,
+    work: HeldWork | null = null,
+  ): RequestEnding | Promise<RequestEnding> {
     const { visitor, decision, client, lines, challenge } = visit;
     const { meter } = decision.plan;
     switch (outcome.kind) {
@@ -329,11 +381,8 @@ export class Gateway {
         const answer = limitedAnswer(outcome.seconds, presented, lines);
         return endWith(visitor, { answer, outcome: "limited", meter });
       }
-      case "challenge": {
-        const asked = challenge.challenge(visitor.request, decision, client, lines);
-        if (asked instanceof Promise) return asked.then((own) => endWith(visitor, own));
-        return endWith(visitor, asked);
-      }
+      case "challenge":
+        return this.#ask(visit, decision);
       case "malformed":
       case "refused":
       case "owed":
@@ -359,13 +408,53 @@ export class Gateway {
         const own: OwnAnswer = { answer, outcome: "unavailable", meter };
         return unserved(visitor, outcome.refusal, own, this.#telemetry);
       }
+      case "recognized":
+        return this.#endRecognized(visit, outcome);
       case "abandoned":
         return endingOf(ABANDONED, "undelivered", meter);
       case "replayed":
         return replay(visit, outcome, this.#telemetry);
-      case "admitted":
-        return inSpan("delivery", {}, () => deliver(visit, outcome.paid, this.#telemetry));
+      case "unsold":
+        return work?.end() ?? endingOf(ABANDONED, "unsold", meter);
+      case "admitted": {
+        const { paid } = outcome;
+        const hand = () =>
+          paid.answer === undefined
+            ? deliver(visit, paid, this.#telemetry)
+            : deliverHeld(visit, paid, work, this.#telemetry);
+        return inSpan("delivery", {}, hand);
+      }
     }
+  }
+
+  /** It is proven who asks: he has it for nothing, or is asked what it costs him. */
+  #endRecognized(
+    visit: PricedVisit,
+    { account, granted }: Extract<Admission, { kind: "recognized" }>,
+  ): RequestEnding | Promise<RequestEnding> {
+    const { visitor, decision, client, lines } = visit;
+    const { plan, target, path } = decision;
+    const member = memberOf(plan.members, account);
+    if (granted !== null || member?.offers === null) {
+      const group = granted === null ? (member?.group ?? null) : null;
+      const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
+      const passage = { ...memberPassage({ ...known, target, path }, lines), client };
+      return forward(visitor, plan.engine, passage).then((delivery) =>
+        this.#passed(visitor, delivery, { outcome: "member", meter: plan.meter }),
+      );
+    }
+    if (member === undefined) return this.#ask(visit, decision);
+    const { offers, page } = member;
+    return this.#ask(visit, { ...decision, offers, page });
+  }
+
+  #ask(
+    { visitor, client, lines, challenge }: PricedVisit,
+    decision: PricedDecision,
+  ): RequestEnding | Promise<RequestEnding> {
+    const asked = challenge.challenge(visitor.request, decision, client, lines);
+    if (asked instanceof Promise) return asked.then((own) => endWith(visitor, own));
+    return endWith(visitor, asked);
   }
 
   /** The payment is not taken: says so, and what is asked for. */

@@ -5,11 +5,18 @@ import { keptBody } from "./message/inbound.ts";
 import { hasRequestBody, isKeepable } from "./message/request-body.ts";
 import type { Visitor } from "./visitor.ts";
 
+/** What has no answer that ends cannot be held. */
+const UNHOLDABLE: Unfit = {
+  kind: "unfit",
+  faults: ["this is paid when its answer is there, and a connection that is switched has none"],
+};
+
 /** Null where nothing is found, and of a body that is too large to be kept until it is forwarded. */
 export function unfitOf(
   { request, replaying }: Visitor,
   { plan, target }: Pick<PricedDecision, "plan" | "target">,
 ): Unfit | null | Promise<Unfit | null> {
+  if (plan.isSettledAfter && replaying === null) return UNHOLDABLE;
   const { input } = plan;
   if (input === null) return null;
   const found = told(input.headFaults(target, request));

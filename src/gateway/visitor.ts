@@ -174,7 +174,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return engine.refusal(this.request, null);
   }
 
-  forward(engine: Engine, passage: Passage, late?: () => Answer): Promise<Delivery> {
+  forward(engine: Engine, { into, ...passage }: Passage, late?: () => Answer): Promise<Delivery> {
     if (late !== undefined) this.#late = late;
     const response = this.#response;
     const begin = (): void => {
@@ -187,6 +187,11 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       const watched = this.#answers.begin(this);
       response.on("close", () => this.#answers.end(watched));
     };
+    if (into !== undefined) {
+      if (response.destroyed) into.destroy();
+      else response.on("close", () => into.destroy());
+      return engine.forward({ request: this.request, response: into, begin, ...passage });
+    }
     const { access } = this;
     const wrote = access === null ? undefined : (bytes: number) => void (access.bytes += bytes);
     return engine.forward({ request: this.request, response, begin, waits, wrote, ...passage });

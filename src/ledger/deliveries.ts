@@ -1,5 +1,6 @@
 /** Transitions of a payment that is paid: how it is delivered, and how what was sold is given again. */
 import {
+  ANSWERED_MS,
   MAX_DELIVERY_ATTEMPTS,
   MAX_REPLAYS,
   MAX_STORED_BODY_BYTES,
@@ -8,6 +9,7 @@ import {
   type Collector,
   type Fingerprint,
   type SaleTerms,
+  type SoldAnswer,
   type TransitionOf,
 } from "./transition.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
@@ -58,8 +60,8 @@ export function deliverAll(
   if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
     throw conflict(row, "DELIVERED");
   }
-  const isKept = given !== undefined && given.response.body.byteLength <= MAX_STORED_BODY_BYTES;
-  const kept = isKept ? given : null;
+  const kept = keepable(given);
+  const replayUntilMs = kept === null ? null : moment.nowMs + REPLAY_MS;
   const served = kept?.target ?? again?.target;
   const next: PaymentRow = {
     ...after(row),
@@ -67,12 +69,37 @@ export function deliverAll(
     isLeft: kept?.isUncollected === true,
     servedTarget: served === undefined ? row.servedTarget : digestedTarget(served),
     bodyHash: kept?.bodyHash ?? null,
-    replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
+    replayUntilMs,
     repeats: 0,
     repeatUntilMs: again === undefined ? null : moment.nowMs + again.forMs,
   };
   const note = kept === null ? "" : "the answer is kept";
-  return { outcome: undefined, next, note, answer: kept?.response };
+  const answer = kept && replayUntilMs && { response: kept.response, untilMs: replayUntilMs };
+  return { outcome: undefined, next, note, ...(answer && { answer }) };
+}
+
+function keepable(given: SoldAnswer | undefined): SoldAnswer | null {
+  const isSmall = given !== undefined && given.response.body.byteLength <= MAX_STORED_BODY_BYTES;
+  return isSmall ? given : null;
+}
+
+/**
+ * Only of a claim that nothing was signed of: what is kept is the answer to that request alone, and a crash that undoes
+ * the claim takes it along.
+ */
+export function answer(
+  row: Row,
+  { idempotencyKey, sold }: Omit<TransitionOf<"answered">, "kind">,
+  { life, nowMs }: Moment,
+): Step<boolean> {
+  const isOurs = row?.state === "CLAIMED" && row.claimedBy === life && row.binding !== null;
+  if (!isOurs || row.offered || row.idempotencyKey !== idempotencyKey) return { outcome: false };
+  const kept = keepable(sold);
+  const note = `answered by the backend${kept === null ? "" : " and kept"}, to be settled`;
+  if (kept === null) return { outcome: true, next: after(row), note };
+  const next = { ...after(row), servedTarget: digestedTarget(kept.target) };
+  const response = { ...kept.response, bodyHash: kept.bodyHash };
+  return { outcome: true, next, note, answer: { response, untilMs: nowMs + ANSWERED_MS } };
 }
 
 /** The last attempt ends in the refund, in one step: nobody has it delivered in between. */

@@ -16,8 +16,14 @@ export interface Step<Outcome> {
   readonly next?: PaymentRow | null;
   /** For the payment's history, where something changes. */
   readonly note?: string;
-  /** To be kept beside the row until its {@link PaymentRow.replayUntilMs}. */
-  readonly answer?: StoredResponse | undefined;
+  /** To be kept beside the row. */
+  readonly answer?: KeptResponse | undefined;
+}
+
+export interface KeptResponse {
+  readonly response: StoredResponse;
+  /** Milliseconds since the epoch. */
+  readonly untilMs: number;
 }
 
 export type Row = PaymentRow | undefined;

@@ -27,7 +27,16 @@ import {
   mayBePaid,
   unresolvedClaim,
 } from "./doubted.ts";
-import { collect, deliver, deliverAll, repeat, replay, undeliver, unread } from "./deliveries.ts";
+import {
+  answer,
+  collect,
+  deliver,
+  deliverAll,
+  repeat,
+  replay,
+  undeliver,
+  unread,
+} from "./deliveries.ts";
 import { firstRow, type FirstUse } from "./first-use.ts";
 import { refund, statusOf, type CountedRefunds } from "./refunds.ts";
 import { isOf, processOf } from "./life.ts";
@@ -142,6 +151,7 @@ const JUDGES: Judges = {
   repeat: (row, { asked }, moment) => repeat(row, asked, moment),
   collected: (row, _, moment) => collect(row, moment),
   unread: (row, _, moment) => unread(row, moment),
+  answered: (row, given, moment) => answer(row, given, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
   refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
@@ -172,6 +182,8 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   const busy = { kind: "busy", version: row.version } as const;
   // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
   if (!isFor(row, terms)) return isOpen(row) ? busy : foreign(row, terms);
+  // What was made for another target is settled, and not for this request.
+  if (isOpen(row) && !isForTarget(row, terms.target)) return busy;
   if (row.state === "FAILED") return failedClaim(row);
   if (row.state === "DELIVERED") return sold(row, terms, moment);
   // What a request waits for is not owed yet: a payer who signed anew for it would be charged.

@@ -2,6 +2,8 @@
  * Payers who sign in to get what they have paid for: what that is, and that each sign-in is used once, by all who share
  * a ledger. Stored are only those that have something to get, so that nobody fills the list who has bought nothing.
  */
+import type { PaymentKey } from "../x402/payment-key.ts";
+
 /** Sign-ins that are remembered for one payer until they are too old, and in all. */
 export const MAX_SIGN_INS_PER_PAYER = 64;
 export const MAX_SIGN_INS = 16_384;
@@ -23,7 +25,38 @@ export interface SignInUse {
 /** `again`: it was used before. `crowded`: as many of that payer, or of all, are remembered as may be. */
 export type SignInVerdict = "first" | "again" | "crowded";
 
+/** Purchases of one payer that are told at most, the newest. */
+export const MAX_PURCHASES = 64;
+
+/** A payment that a payer has made here, of which nothing is to be paid back. */
+export interface PaidSale {
+  readonly key: PaymentKey;
+  readonly network: string;
+  /** Key of the route that sold it; null in rows that are older than routes. */
+  readonly route: string | null;
+  /** When it was claimed, milliseconds since the epoch. */
+  readonly createdMs: number;
+}
+
+/** Of a row with its columns named as its members. */
+export function readPurchase(row: Readonly<Record<string, unknown>>): PaidSale {
+  const { key, network, route, createdMs } = row;
+  return {
+    // The column holds nothing but keys.
+    key: String(key) as PaymentKey,
+    network: String(network),
+    route: typeof route === "string" ? route : null,
+    createdMs: Number(createdMs),
+  };
+}
+
 export interface SignInUses {
+  /**
+   * What a payer has paid for and was not paid back, the newest first: of his newest {@link MAX_PAYMENTS_LOOKED_THROUGH}
+   * payments, at most {@link MAX_PURCHASES}. No network is looked at.
+   * @param routes keys of the routes that have sold it; null: any
+   */
+  purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]>;
   /** Stored when this resolves with `first`; of any number of concurrent ones with one nonce, one is. */
   useSignIn(use: SignInUse): Promise<SignInVerdict>;
 }

@@ -198,6 +198,8 @@ export interface StoredResponse {
   /** Names and values as they were sent, in order. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
+  /** {@link Fingerprint.bodyHash}, where it was kept before its payment was settled, which may be shown with another body. */
+  readonly bodyHash?: string | undefined;
 }
 
 /** What was asked when a stored answer was given: only the same is answered with it again. */
@@ -315,9 +317,10 @@ interface Given {
   /**
    * Nothing was signed or sent: the resource server's own claim is dropped, CLAIMED -> (none), and the payer may use
    * the authorization again. So is one that was handed over, where the caller is certain that the facilitator saw
-   * nothing. Not so a row with bytes of ours, or one that waits for another process to sign it.
+   * nothing. Not so a row with bytes of ours, or one that waits for another process to sign it. `isBackends`: somebody
+   * has worked for it, and it was not the payer who has spoilt that; nothing of it is stored.
    */
-  released: object;
+  released: { readonly isBackends?: boolean };
   /**
    * CLAIMED -> (none), for claims that `begin` itself made. A resource server's claim is left to it (`released`): were
    * it dropped here, its own release could drop the next caller's claim. One that was offered is left to whoever takes
@@ -359,6 +362,11 @@ interface Given {
    * epoch; null when it cannot be paid any more. Fine for a row that is not doubted.
    */
   lookedAgain: { readonly nextMs: number | null };
+  /**
+   * The backend has answered before the payment is settled, where its route sells so: nothing but a step in the history
+   * of the claim, and the answer is kept where it is no larger than {@link MAX_STORED_BODY_BYTES}.
+   */
+  answered: { readonly idempotencyKey: string; readonly sold?: SoldAnswer | undefined };
   /** Carries out what the operator decided; see `resolution.ts`. */
   resolve: { readonly resolution: Resolution };
   /** What becomes of the refund of a payment; see `refunds.ts`. */
@@ -414,6 +422,8 @@ interface Outcomes {
   repeat: boolean;
   /** False where it has filled a pot before. */
   change: boolean;
+  /** False when the row is not the claim with that idempotency key of this life any more: nothing may be charged. */
+  answered: boolean;
   resolve: Resolved;
   refund: RefundOutcome;
   /** Undefined: there is no such payment, or no more. */
@@ -454,6 +464,7 @@ export const UNDOABLE: ReadonlySet<TransitionKind> = new Set<TransitionKind>([
   "settled",
   "released",
   "abandoned",
+  "answered",
   "delivered",
   "undelivered",
   "collected",
@@ -476,5 +487,7 @@ export const MAX_OWED = 8;
 export const MAX_REPLAYS = 3;
 /** How long an answer is kept, milliseconds. */
 export const REPLAY_MS = 600_000;
+/** How long an answer is kept that came before its payment was settled: an outcome may be unknown for long, milliseconds. */
+export const ANSWERED_MS = 3_600_000;
 /** Largest body of an answer that is kept, bytes. */
 export const MAX_STORED_BODY_BYTES = 64 * 1024;

@@ -10,7 +10,7 @@ import type { NetworkStates, Offers } from "../payments/sale/offers.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
-import { PAYMENT_FLOW, requirementsV2, resourceV2 } from "../x402/version-2.ts";
+import { flowOf, requirementsV2, resourceV2 } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { routeView } from "./catalogue.ts";
 
@@ -94,7 +94,7 @@ export function purchaseOf(
         : {
             x402Version: version,
             resource: resourceV2(first),
-            accepts: accepts.map((each) => requirementsV2(each, PAYMENT_FLOW)),
+            accepts: accepts.map((each) => requirementsV2(each, flowOf(entry.isSettledAfter))),
           };
     const request = priceCommand({ ...view, url });
     const program = clientCode({ ...view, url }, version);

@@ -399,6 +399,7 @@ function* listed({
       metadata: action.metadata,
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
+      ...(action.settle === "after" && { isSettledAfter: true }),
     };
     found.push({ route, action, offers, terms });
   }

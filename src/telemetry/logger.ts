@@ -36,6 +36,8 @@ const SECRET_FIELDS = [
   "PAYMENT-SIGNATURE",
   "sign-in-with-x",
   "SIGN-IN-WITH-X",
+  "x-402-session",
+  "X-402-Session",
 ];
 const REDACTED = [...SECRET_FIELDS, ...SECRET_FIELDS.map((field) => `*["${field}"]`)].map((path) =>
   /^\w+$/.test(path) || path.startsWith("*") ? path : `["${path}"]`,

@@ -43,8 +43,10 @@ export const PAYMENT_OUTCOMES = [
   "unavailable",
   "unknown",
   "paid",
+  "member",
   "replayed",
   "undelivered",
+  "unsold",
 ] as const;
 
 export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];

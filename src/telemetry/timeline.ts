@@ -15,7 +15,7 @@ const MAX_STEPS = 12;
 /** Note of a delivery that its buyer did not wait for, though the answer had begun. */
 export const BUYER_LEFT = "the buyer left before the end";
 
-export type StepName = "verification" | "settlement" | "delivery";
+export type StepName = "verification" | "work" | "settlement" | "delivery";
 
 export interface TimelineStep {
   readonly name: StepName;

@@ -1,5 +1,5 @@
 /**
- * The operator's page of recent requests: each as its five stages from the 402 to the delivery, with what was
+ * The operator's page of recent requests: each as its stages from the 402 to the delivery, with what was
  * signed, how long it took, and what to do where it went wrong. It is whole without its script, which keeps it
  * up to date.
  */

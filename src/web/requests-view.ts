@@ -1,6 +1,7 @@
 /** What the operator's page shows, as values: whoever makes them has left out what nobody may see. */
 
-export const STAGES = ["402", "payment", "verification", "settlement", "delivery"] as const;
+/** `work`: only of what is paid after it. */
+export const STAGES = ["402", "payment", "verification", "work", "settlement", "delivery"] as const;
 
 export interface StageView {
   readonly name: (typeof STAGES)[number];

@@ -2,10 +2,12 @@
  * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
-import type { Barred, Declined, Settled } from "../payments/sale/admission.ts";
+import type { Barred, Declined, Granted, Settled } from "../payments/sale/admission.ts";
 import {
   Payment,
   type Identified,
+  type Recognized,
+  type Membership,
   type ServiceTransitionKind,
 } from "../payments/sale/payment-service.ts";
 import type {
@@ -16,8 +18,10 @@ import type {
   StoredResponse,
   TransitionOf,
 } from "../ledger/ledger.ts";
+import { isNetworkName } from "../x402/network.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
+import type { ProvenAccount } from "../x402/session.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import { ChannelFault } from "./fault.ts";
 
@@ -35,6 +39,7 @@ const OUTCOMES: Readers = {
   replay: readFlag,
   repeat: readFlag,
   change: readFlag,
+  answered: readFlag,
   status: readStatus,
   collected: () => undefined,
   unread: () => undefined,
@@ -82,18 +87,49 @@ export function readIdentified(value: unknown): Result<Identified, Refusal | "mi
   return ok({ payment: paymentOf(payment), owed: all, ...known });
 }
 
-export function readBought(value: unknown): Result<readonly Payment[], Declined> {
+const MEMBERSHIPS: ReadonlySet<unknown> = new Set<Membership>(["none", "priced", "free"]);
+
+export function readRecognized(value: unknown): Result<Recognized, Declined> {
   const fields = record(value);
-  if (fields["ok"] === false) {
-    const error = record(fields["error"]);
-    if (error["kind"] === "limited") count(error["seconds"]);
-    else readSettled(error);
-    check(error["kind"] !== "settled");
-    return err(fields["error"] as Declined);
-  }
-  const payments = fields["value"];
-  check(Array.isArray(payments));
-  return ok((payments as readonly unknown[]).map(paymentOf));
+  if (fields["ok"] === false) return readDeclined(fields["error"]);
+  const { account, membership, granted, bought } = record(fields["value"]);
+  check(Array.isArray(bought));
+  check(MEMBERSHIPS.has(membership));
+  const payments = (bought as readonly unknown[]).map(paymentOf);
+  return ok({
+    account: accountOf(account),
+    membership: membership as Membership,
+    granted: granted === null ? null : grantedOf(granted),
+    bought: payments,
+  });
+}
+
+export function readOpened(value: unknown): Result<ProvenAccount, Declined> {
+  const fields = record(value);
+  return fields["ok"] === false ? readDeclined(fields["error"]) : ok(accountOf(fields["value"]));
+}
+
+function readDeclined(value: unknown): Result<never, Declined> {
+  const error = record(value);
+  if (error["kind"] === "limited") count(error["seconds"]);
+  else readSettled(error);
+  check(error["kind"] !== "settled");
+  return err(value as Declined);
+}
+
+function accountOf(value: unknown): ProvenAccount {
+  const { address, network, hasKey } = record(value);
+  text(address);
+  text(network);
+  check(typeof hasKey === "boolean" && isNetworkName(String(network)));
+  return value as ProvenAccount;
+}
+
+function grantedOf(value: unknown): Granted {
+  const { key, untilMs } = record(value);
+  text(key);
+  count(untilMs);
+  return value as Granted;
 }
 
 function paymentOf(value: unknown): Payment {
@@ -163,6 +199,13 @@ function readClaim(value: unknown): ClaimOutcome {
       check(false);
   }
   return value as ClaimOutcome;
+}
+
+export function readVetted(value: unknown): Declined | "good" {
+  if (value === "good") return value;
+  const settled = readSettled(value);
+  check(settled.kind !== "settled");
+  return settled as Declined;
 }
 
 export function readSettled(value: unknown): Settled {

@@ -1,5 +1,5 @@
 /** The payment service in a worker: each question goes to the process that keeps the ledger and the chains. */
-import type { Begun, Settled } from "../payments/sale/admission.ts";
+import type { Begun, Declined, Settled } from "../payments/sale/admission.ts";
 import {
   HOLD_ENDS,
   type Payment,
@@ -18,12 +18,14 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 import {
-  readBought,
   readIdentified,
+  readOpened,
   readOutcome,
   readProof,
+  readRecognized,
   readSettled,
   readStoredResponse,
+  readVetted,
 } from "./payment-service-answers.ts";
 
 /** How long the ledger may take to answer, the way there and back included, milliseconds. */
@@ -73,6 +75,10 @@ export class RemotePaymentService implements PaymentService {
     await this.#wait("changed", [key, version], signal).catch(() => undefined);
   }
 
+  async vet({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good"> {
+    return readVetted(await this.#wait("vet", [key, terms, currentContext()], signal));
+  }
+
   async charge({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     return readSettled(await this.#wait("charge", [key, terms, currentContext()], signal));
   }
@@ -94,7 +100,15 @@ export class RemotePaymentService implements PaymentService {
   ): ReturnType<PaymentService["signedIn"]> {
     const [signingIn, claimant, signal] = asked;
     const context = currentContext();
-    return readBought(await this.#wait("signedIn", [signingIn, claimant, context], signal));
+    return readRecognized(await this.#wait("signedIn", [signingIn, claimant, context], signal));
+  }
+
+  async openSession(
+    ...asked: Parameters<PaymentService["openSession"]>
+  ): ReturnType<PaymentService["openSession"]> {
+    const [signIn, memberships, claimant, signal] = asked;
+    const values = [signIn, memberships, claimant, currentContext()];
+    return readOpened(await this.#wait("openSession", values, signal));
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

@@ -9,12 +9,14 @@ import type {
   LocalPaymentService,
   Payment,
   SigningIn,
+  Memberships,
 } from "../payments/sale/payment-service.ts";
 import type { ClaimTerms, PotDraw, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { SignIn } from "../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Handler } from "./channel.ts";
 import {
@@ -77,6 +79,18 @@ export class WorkerSession {
       balances: stored((pots: readonly string[]) => life.pots.balances(pots)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
+      vet: ([key, terms, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(async () => {
+            const claimed = terms as ClaimTerms;
+            const payment = this.#read(claimed.request);
+            const vetted = await payments.vet(payment, claimed, this.#within(signal));
+            // Nobody works for it who does not hear that it is good.
+            const isLost = vetted === "good" && signal.aborted;
+            if (isLost) await payments.step(key as PaymentKey, { kind: "released" });
+            return vetted;
+          }),
+        ),
       charge: ([key, terms, context], signal) =>
         inContext(readContext(context), () =>
           this.#settle(key as PaymentKey, signal, (limit) => {
@@ -95,8 +109,21 @@ export class WorkerSession {
           this.#store(async () => {
             const asked = signingIn as SigningIn;
             const found = await payments.signedIn(asked, String(claimant), this.#within(signal));
-            return found.ok ? { ...found, value: found.value.map(sentPayment) } : found;
+            if (!found.ok) return found;
+            const { bought, ...known } = found.value;
+            return { ...found, value: { ...known, bought: bought.map(sentPayment) } };
           }),
+        ),
+      openSession: ([signIn, memberships, claimant, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#store(() =>
+            payments.openSession(
+              signIn as SignIn,
+              memberships as Memberships,
+              String(claimant),
+              this.#within(signal),
+            ),
+          ),
         ),
       prove: ([request, claimant, context], signal) =>
         inContext(readContext(context), () =>
@@ -116,7 +143,8 @@ export class WorkerSession {
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#storing);
-    const { life, logger } = this.#options;
+    const { life, logger, payments } = this.#options;
+    payments.dropWorks();
     await this.#persist(async () => {
       const freed = await life.end(new Set(this.#settling.keys()));
       if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");

@@ -91,10 +91,13 @@ export class PayerList {
 
   /** Whether an address is on it as a payer on that network. */
   has(network: string, address: string): boolean {
-    const name = nameOf(address);
-    if (this.#names.has(name)) return true;
+    return this.#names.has(nameOf(address)) || this.hasOn(network, address);
+  }
+
+  /** Whether it is on it with that very chain. */
+  hasOn(network: string, address: string): boolean {
     const caip2 = findNetwork(network)?.caip2;
-    return caip2 !== undefined && this.#names.has(`${caip2}:${name}`);
+    return caip2 !== undefined && this.#names.has(`${caip2}:${nameOf(address)}`);
   }
 
   #add(entry: string): boolean {

@@ -87,6 +87,11 @@ type VerifyResponseV2 =
 /** Says that the money moves before the work is done; official sellers and buyers take its absence for the contrary. */
 export const PAYMENT_FLOW = { paymentFlow: "upfront" } as const;
 
+/** What is said of when the money moves; nothing where that is after the work, as is taken of whoever says nothing. */
+export function flowOf(isSettledAfter = false): Readonly<Record<string, string>> {
+  return isSettledAfter ? {} : PAYMENT_FLOW;
+}
+
 /** The code of version 2 for a settlement that was sent, and of which nobody knows yet. */
 export const SETTLEMENT_PENDING = "settlement_pending";
 
@@ -288,8 +293,12 @@ export const NOT_COMPARED: ReadonlySet<string> = new Set([
  * The member of what a buyer has accepted that is not what is offered; undefined: it is that offer. Of `extra` all
  * that is offered has to be there, and more may be.
  */
-export function mismatchOf(accepted: RequirementsV2, offer: Offered): string | undefined {
-  const { extra = {}, ...wanted } = requirementsV2(offer, PAYMENT_FLOW);
+export function mismatchOf(
+  accepted: RequirementsV2,
+  offer: Offered,
+  isSettledAfter = false,
+): string | undefined {
+  const { extra = {}, ...wanted } = requirementsV2(offer, flowOf(isSettledAfter));
   const members = Object.entries(wanted) as [keyof typeof wanted, string | number][];
   const other = members.find(([name, value]) => !isSame(accepted[name], value));
   if (other !== undefined) return other[0];

@@ -22,6 +22,7 @@ import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
+import { WORK_MUTANTS } from "./work-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...PATH_MUTANTS,
@@ -36,6 +37,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...SALE_MUTANTS,
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
+  ...WORK_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

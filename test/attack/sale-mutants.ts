@@ -137,14 +137,14 @@ export const SALE_MUTANTS: readonly Mutant[] = [
     put: "guard?.barOf({ network, payer: undefined, route }) ??",
   }),
   caughtBy(GUARD_TEST, "tells who is on a list by a sign-in that nobody has signed", {
-    file: SERVICE,
-    find: "const bar = hasKey ? barOf() : undefined;",
+    file: "src/payments/sale/recognition.ts",
+    find: "const bar = isProven ? barOf() : undefined;",
     put: "const bar = barOf();",
   }),
   caughtBy(GUARD_TEST, "lets the code of an account on a list sign in", {
-    file: SERVICE,
-    find: "      if (barred !== undefined) return err(barred);\n    }",
-    put: "    }",
+    file: "src/payments/sale/recognition.ts",
+    find: "const barred = isSigned ? barOf() : undefined;",
+    put: "const barred = undefined;",
   }),
   caughtBy(
     "test/unit/mechanism/solana/inspection.test.ts",

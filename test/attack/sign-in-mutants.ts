@@ -1,14 +1,19 @@
-/** About who says that he has paid before (H19). */
+/** About who says that he has paid before, or is a member (H19). */
 import type { Mutant } from "./mutant.ts";
 
 const SIGN_IN = "src/x402/sign-in.ts";
-const SERVICE = "src/payments/sale/payment-service.ts";
+const SERVICE = "src/payments/sale/recognition.ts";
+const SESSION = "src/x402/session.ts";
+const MEMBERSHIP = "src/gateway/membership.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
 const SIGNERS = "src/mechanism/text-signers.ts";
 const KEYS = "src/mechanism/evm/signed-text.ts";
 
 const TEXT_TEST = "test/unit/x402/sign-in.test.ts";
 const SALE_TEST = "test/unit/payments/sale/sign-in.test.ts";
+const SESSION_TEST = "test/unit/x402/session.test.ts";
+const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
+const GROUP_TEST = "test/unit/gateway/membership.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 
 export const SIGN_IN_MUTANTS: readonly Mutant[] = [
@@ -74,33 +79,33 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "takes one sign-in twice", {
     file: SERVICE,
-    find: 'return verdict === "again" ? err(USED_SIGN_IN) : ok(bought);',
-    put: "return ok(bought);",
+    find: 'return verdict === "again" ? err(USED_SIGN_IN) : had;',
+    put: "return had;",
   }),
   caughtBy(SALE_TEST, "gives more sign-ins to one payer than are remembered", {
     file: SERVICE,
     find: 'if (verdict === "crowded") return err(',
-    put: 'if (verdict === "first" && address === "") return err(',
+    put: 'if (verdict === "first" && payer === "") return err(',
   }),
   caughtBy(SALE_TEST, "takes a sign-in that nobody has signed", {
     file: SERVICE,
-    find: "if (!isSigned) return err(UNSIGNED);",
-    put: "",
+    find: "return isSigned ? ok(had) : err(UNSIGNED);",
+    put: "return ok(had);",
   }),
   caughtBy(SALE_TEST, "has code run for whoever names an account", {
     file: SERVICE,
-    find: "if (!hasKey && bought.length > 0) {",
-    put: "if (!hasKey) {",
+    find: 'if (membership === "none" && granted === null && bought.length === 0) return err(UNSIGNED);',
+    put: "",
   }),
   caughtBy(SALE_TEST, "takes what code says on one chain for all of them", {
-    file: SERVICE,
-    find: ": paymentPayload.network === network;",
-    put: ": findNetwork(paymentPayload.network)?.kind === kind;",
+    file: SESSION,
+    find: "return hasKey ? networkOf(own).kind",
+    put: "return hasKey || network !== own ? networkOf(own).kind",
   }),
   caughtBy(SALE_TEST, "gives what somebody else has bought", {
     file: SERVICE,
-    find: "return isTheirs && payerOf(paymentPayload) === payer && read.ok",
-    put: "return isTheirs && read.ok",
+    find: "isAccountOn(paymentPayload.network, account) && payerOf(paymentPayload) === address;",
+    put: "isAccountOn(paymentPayload.network, account);",
   }),
   caughtBy(SALE_TEST, "charges what was dropped while it was looked up", {
     file: "src/payments/sale/paywall.ts",
@@ -121,6 +126,86 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     file: JUDGEMENT,
     find: 'if (row.state === "CLAIMED" || row.state === "FAILED" || !isFor(row, sale)) return false;',
     put: 'if (row.state === "CLAIMED" || row.state === "FAILED") return false;',
+  }),
+  caughtBy(SESSION_TEST, "takes any session for one that it has given", {
+    file: SESSION,
+    find: "if (more.length > 0 || !isSame(mac, this.#macOf(told))) {",
+    put: 'if (more.length > 0 || told === "" || mac === "") {',
+  }),
+  caughtBy(SESSION_TEST, "takes a session of another site", {
+    file: SESSION,
+    find: "`coinslot session ${publicUrl}`",
+    put: "`coinslot session`",
+  }),
+  caughtBy(SESSION_TEST, "takes a session that is over", {
+    file: SESSION,
+    find: "if (nowMs >= endMs ||",
+    put: "if (nowMs >= endMs + 60_000 ||",
+  }),
+  caughtBy(SESSION_TEST, "takes sessions for longer than they last by now", {
+    file: SESSION,
+    find: "const endMs = Math.min(untilMs, issuedMs + this.#options.forMs);",
+    put: "const endMs = untilMs;",
+  }),
+  caughtBy(SESSION_TEST, "goes on with the sessions that were ended", {
+    file: SESSION,
+    find: " || issuedMs < this.#options.notBeforeMs) {",
+    put: ") {",
+  }),
+  caughtBy(SESSION_TEST, "lets pages read a session", {
+    file: SESSION,
+    find: "; HttpOnly; SameSite=Lax",
+    put: "; SameSite=Lax",
+  }),
+  caughtBy(SESSION_TEST, "shows a session to the backend", {
+    file: SESSION,
+    find: 'value.replace(IN_COOKIES, "").replace(/^; ?/, "")',
+    put: "value",
+  }),
+  caughtBy(MEMBER_TEST, "serves a member again and again for one sign-in", {
+    file: SERVICE,
+    find: 'if (membership === "free" || granted !== null || bought.length > 0)',
+    put: "if (granted !== null || bought.length > 0)",
+  }),
+  caughtBy(MEMBER_TEST, "serves who has paid once again and again for one sign-in", {
+    file: SERVICE,
+    find: 'if (membership === "free" || granted !== null || bought.length > 0)',
+    put: 'if (membership === "free" || bought.length > 0)',
+  }),
+  caughtBy(MEMBER_TEST, "takes what code may be for what a key is", {
+    file: SERVICE,
+    find: "const membership = account.hasKey ? memberships.key : memberships.code;\n      const isFree",
+    put: "const membership = memberships.key;\n      const isFree",
+  }),
+  caughtBy(MEMBER_TEST, "grants what was paid for for ever", {
+    file: SERVICE,
+    find: "return this.#ground.time.now() < untilMs ? {",
+    put: "return untilMs > 0 ? {",
+  }),
+  caughtBy(MEMBER_TEST, "grants by what was bought elsewhere", {
+    file: SERVICE,
+    find: "await this.#ground.redemptions.purchases(account.address, routes);",
+    put: "await this.#ground.redemptions.purchases(account.address, routes.length > 9 ? routes : null);",
+  }),
+  caughtBy(MEMBER_TEST, "grants by what the same address has bought on another chain by code", {
+    file: SERVICE,
+    find: "const found = purchases.find(({ network }) => isAccountOn(network, account));",
+    put: "const [found] = purchases;",
+  }),
+  caughtBy(MEMBER_TEST, "gives sessions to whoever makes an account", {
+    file: SERVICE,
+    find: 'if (membership === "none" && bought.length === 0) return err(NO_SESSION);',
+    put: "",
+  }),
+  caughtBy(GROUP_TEST, "takes a smart wallet for the one of the same address on another chain", {
+    file: MEMBERSHIP,
+    find: "hasKey ? list.has(network, address) : list.hasOn(network, address),",
+    put: "hasKey || list.has(network, address),",
+  }),
+  caughtBy(GROUP_TEST, "sells to anybody at the price of a group", {
+    file: MEMBERSHIP,
+    find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
+    put: "return offers !== null && payer !== network ? [offers] : [];",
   }),
   caughtBy("test/unit/gateway/message/field-lines.test.ts", "shows a sign-in to the backend", {
     file: "src/gateway/message/field-lines.ts",

@@ -120,8 +120,9 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   paymentIdentifier: "optional",
   redirects: "follow",
   goods: [404],
+  grants: "24h",
   checkInput: false,
-  settle: "before",
+  settle: "after",
   upstream: "other",
 };
 
@@ -325,6 +326,20 @@ export const KEY_CHANGES: readonly KeyChange[] = [
     price: "$0.01",
     input: { pathParams: { id: { type: "string" } } },
   }),
+  ...["members", "routes.NAME.prices"].map((key) =>
+    named(key, ({ payees }) => [
+      [["members"], { partners: payees[1] }],
+      [["routes", PAID, "prices"], { partners: "$0.005" }],
+    ]),
+  ),
+  ...["amount", "asset"].map((key) =>
+    named(`routes.NAME.prices.NAME.${key}`, ({ payees }) => [
+      [["members"], { partners: payees[1] }],
+      [["routes", PAID, "prices"], { partners: { amount: "7000", asset: "USDC" } }],
+    ]),
+  ),
+  only("sessions.for", ["sessions"], { for: "2h" }),
+  only("sessions.notBefore", ["sessions"], { notBefore: "2026-01-31T12:00:00Z" }),
   named("limits.gas", () => [
     [["limits", "gas"], "$100000/h"],
     [[...EVM, "nativePrice"], "$2500"],

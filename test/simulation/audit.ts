@@ -59,6 +59,9 @@ function judgePayment(
   const state = kept?.row.state ?? "(none)";
   requireEnd(world, payment, kept);
   const isSold = isSettled(kept?.row);
+  if (isSold && world.profile.isAfter && journal.madeFor(payment).length === 0) {
+    journal.violated("A3", `${name} is ${state}, and nothing was made for it`);
+  }
   if (charge !== undefined) {
     judgeSubmitter(world, payment, kept, charge);
     if (isSold) return 0n;
@@ -175,9 +178,9 @@ async function askForTheUnsigned(world: World): Promise<void> {
   for (const payment of journal.payments.values()) {
     const row = store.payments.get(payment.key)?.row;
     if (row?.state !== "CLAIMED") continue;
-    const path = row.binding?.replace("GET ", "") ?? "";
     const client = claimantOf(world, payment);
-    void world.send({ payment, path, target: path, client }, PURCHASE_MS, row.claimedBy);
+    const shown = { payment, client, ...wantedOf(world, payment, row) };
+    void world.send(shown, PURCHASE_MS, row.claimedBy);
     await time.run(time.nowMs + PURCHASE_MS + 1000);
     if (store.payments.get(payment.key)?.row.state !== "CLAIMED") continue;
     journal.violated("I4", `${nameOf(payment.key)} is claimed for ever`);
@@ -203,10 +206,7 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
   for (const payment of known) {
     const row = await leftRow(world, payment);
     if (row === undefined || isUsedUp(row)) continue;
-    const path = row.binding?.replace("GET ", "") ?? "";
-    const given = journal.deliveries.get(payment.key) ?? [];
-    const served = given.find((each) => digestedTarget(each.target) === row.servedTarget);
-    const target = served?.target ?? path;
+    const { path, target } = wantedOf(world, payment, row);
     const proof = world.signAgain(payment);
     const isProof = row.attempts >= MAX_DELIVERY_ATTEMPTS || random.chance(0.5);
     // Of one who cannot pay again it is known no better than by his address that he is the payer.
@@ -228,6 +228,15 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
     if (isCharged && isOwedBefore(world, payment, proof))
       journal.violated("T3", `${name} is owed, and its payer was charged again`);
   }
+}
+
+/** By which request a payment is good for what there is for it. */
+function wantedOf({ journal }: World, payment: SimulatedPayment, row: PaymentRow) {
+  const path = row.binding?.replace("GET ", "") ?? "";
+  const given = (journal.deliveries.get(payment.key) ?? []).map((each) => each.target);
+  const begun = [...given, ...journal.madeFor(payment)];
+  const target = begun.find((each) => digestedTarget(each) === row.servedTarget) ?? path;
+  return { path, target };
 }
 
 /** What is charged and not delivered, once the ledger has heard that no request waits for it any more. */

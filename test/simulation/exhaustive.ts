@@ -19,6 +19,8 @@ export interface Exploration {
   readonly modes: readonly Mode[];
   /** Every fault with every later fault, not only crashes with failures. */
   readonly pairs: boolean;
+  /** The upstream works before it is settled. Default: afterwards. */
+  readonly isAfter?: boolean;
   /** Of first faults, and of second ones, only each so many-th, for a short look. */
   readonly strides?: { readonly first: number; readonly second: number };
 }
@@ -39,13 +41,13 @@ export async function exploreAll(exploration: Exploration): Promise<boolean> {
 
 async function explore(
   mode: Mode,
-  { print, pairs, strides = { first: 1, second: 1 } }: Exploration,
+  { print, pairs, isAfter = false, strides = { first: 1, second: 1 } }: Exploration,
 ): Promise<boolean> {
   const started = performance.now();
   let worlds = 0;
   let failed = 0;
   const run = async (plan: readonly PlannedFault[]): Promise<Outcome> => {
-    const outcome = await runPlan(mode, plan);
+    const outcome = await runPlan({ mode, isAfter }, plan);
     worlds += 1;
     if (outcome.violations.length > 0) failed += 1;
     for (const { invariant, detail } of outcome.violations) {
@@ -68,20 +70,25 @@ async function explore(
   }
   const elapsed = ((performance.now() - started) / 1000).toFixed(1);
   const counts = `${points.length} points, ${worlds} worlds in ${elapsed} s, ${failed} failed`;
-  print(`exhaustive, ${mode}: ${counts}`);
+  print(`exhaustive, ${mode}${isAfter ? ", settled after" : ""}: ${counts}`);
   return failed === 0;
 }
 
 /** The world of one buyer with exactly these faults. */
 export function runPlan(
-  mode: Mode,
+  { mode, isAfter }: { readonly mode: Mode; readonly isAfter: boolean },
   plan: readonly PlannedFault[],
   trace?: Print,
 ): Promise<Outcome> {
   const at = (crossing: number): Fault | undefined =>
     plan.find((each) => each.at === crossing)?.fault;
   const traced = trace === undefined ? {} : { trace };
-  return new World({ seed: SEED, profile: STAGES[mode], plan: { at }, ...traced }).run();
+  return new World({
+    seed: SEED,
+    profile: { ...STAGES[mode], isAfter },
+    plan: { at },
+    ...traced,
+  }).run();
 }
 
 function pointsOf({ crossings }: Outcome): readonly number[] {

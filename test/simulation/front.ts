@@ -3,7 +3,7 @@
  * recorded. What it answers, and what the upstream sees, is written into the journal.
  */
 import { hash } from "node:crypto";
-import type { Paid } from "../../src/payments/sale/admission.ts";
+import type { Paid, WantedWork, Worked } from "../../src/payments/sale/admission.ts";
 
 import { RECORDED_WITHIN_MS, type Paywall } from "../../src/payments/sale/paywall.ts";
 import { type Time, waitWithin } from "../../src/time/time.ts";
@@ -49,6 +49,8 @@ export interface UpstreamMood {
   leading: number;
   /** How often what was sold may be fetched again. */
   readonly repeats: number;
+  /** It works before it is settled. */
+  readonly isAfter: boolean;
 }
 
 export interface PublicSideOptions {
@@ -76,6 +78,12 @@ const CLIENT_MS = 40;
 /** Longest way to the upstream, milliseconds. */
 const UPSTREAM_MS = 40;
 
+/** What came of work before the settlement. */
+interface Work {
+  status: 200 | 302 | 404 | 502;
+  isLarge: boolean;
+}
+
 /** The request never reached the upstream, or its answer broke off. */
 class UpstreamFault extends Error {}
 
@@ -94,6 +102,8 @@ export class Front {
     const { payment, path, target, client, isGone, onGone, give } = asked;
     const isThief = client === THIEF;
     const incarnation = journal.incarnation(payment.key);
+    const work: Work = { status: 502, isLarge: false };
+    const { isAfter } = this.#options.mood;
     const admission = await paywall.admit({
       payment: payment.payload,
       accepts: [requirements],
@@ -106,10 +116,22 @@ export class Front {
       refusal: () => null,
       repeats: this.#options.mood.repeats,
       readBodyHash: async () => BODY_HASH,
+      work: isAfter ? (wanted) => this.#work(asked, wanted, work) : undefined,
     });
     switch (admission.kind) {
-      case "admitted":
-        return this.#deliver(this.#sold(asked, admission.paid), admission.paid);
+      case "admitted": {
+        const { paid } = admission;
+        const sold = this.#sold(asked, paid);
+        if (paid.answer === undefined) return this.#deliver(sold, paid);
+        const isLarge = paid.answer === "here" && work.isLarge;
+        return this.#give(sold, paid, isLarge);
+      }
+      case "unsold": {
+        const { status } = work;
+        const led = status === 302 ? { target: target.replace(/^[^?]*/, LED_PATH) } : {};
+        give({ status, ...led });
+        return;
+      }
       case "replayed": {
         const sold = journal.keptFor(payment, admission.settlement, target);
         if (isThief) journal.stolen(sold, target);
@@ -171,6 +193,31 @@ export class Front {
     return { ...asked, payment };
   }
 
+  /** For a payment that is not settled, which may be an earlier one of the payer. */
+  async #work(asked: Asked, wanted: WantedWork, work: Work): Promise<Worked> {
+    const { boundary, life, journal, random, mood } = this.#options;
+    const payment = journal.claimedUnder(wanted.idempotencyKey) ?? asked.payment;
+    try {
+      work.status = await boundary.cross(life, {
+        name: "upstream",
+        mostMs: UPSTREAM_MS,
+        outlives: true,
+        fault: () => new UpstreamFault("the upstream did not answer"),
+        effect: () => {
+          journal.worked(payment, asked.target, wanted.idempotencyKey, life);
+          return this.#answerTo(asked.target, false);
+        },
+      });
+    } catch (cause) {
+      if (!(cause instanceof UpstreamFault)) throw cause;
+      work.status = 502;
+    }
+    if (work.status !== 200) return { kind: "nothing", isBackends: work.status === 502 };
+    journal.made(payment, asked.target);
+    work.isLarge = random.chance(mood.large);
+    return { kind: "goods", sold: work.isLarge ? undefined : KEPT };
+  }
+
   /** As the gateway records it: see `attemptOf` there. */
   async #deliver(asked: Asked, paid: Paid): Promise<void> {
     let isSent = false;
@@ -180,7 +227,7 @@ export class Front {
       });
       if (status === 302) return await this.#lead(asked, paid);
       if (status !== 200) return await this.#refuse(asked, paid, { status, isSent: true });
-      await this.#give(asked, paid);
+      await this.#give(asked, paid, this.#options.random.chance(this.#options.mood.large));
     } catch (cause) {
       if (!(cause instanceof UpstreamFault)) throw cause;
       await this.#refuse(asked, paid, { status: 502, isSent });
@@ -211,9 +258,12 @@ export class Front {
   }
 
   /** A good answer has come. */
-  async #give({ payment, target, client, give }: Asked, paid: Paid): Promise<void> {
+  async #give(
+    { payment, target, client, give }: Asked,
+    paid: Paid,
+    isLarge: boolean,
+  ): Promise<void> {
     const { journal, random, mood, life } = this.#options;
-    const isLarge = random.chance(mood.large);
     const isCut = isLarge && random.chance(mood.leaving);
     const isGiven = give({ status: isCut ? "lost" : 200 }) && !isCut;
     // Of a large answer a buyer who leaves may have a part; a small one is kept whole.
@@ -233,7 +283,7 @@ export class Front {
     isRepeat: boolean,
     onSent: () => void,
   ): Promise<200 | 302 | 404 | 502> {
-    const { boundary, life, journal, random, mood } = this.#options;
+    const { boundary, life, journal, mood } = this.#options;
     return boundary.cross(life, {
       name: "upstream",
       mostMs: UPSTREAM_MS,
@@ -242,11 +292,16 @@ export class Front {
       effect: () => {
         if (life.isAlive) onSent();
         journal.executed(payment, target, life, { isRepeat, repeats: mood.repeats });
-        if (random.chance(mood.refusing)) return 404;
-        if (random.chance(mood.failing)) return 502;
-        const isLed = mood.leading > 0 && !isRepeat && !target.startsWith(LED_PATH);
-        return isLed && random.chance(mood.leading) ? 302 : 200;
+        return this.#answerTo(target, isRepeat);
       },
     });
+  }
+
+  #answerTo(target: string, isRepeat: boolean): 200 | 302 | 404 | 502 {
+    const { random, mood } = this.#options;
+    if (random.chance(mood.refusing)) return 404;
+    if (random.chance(mood.failing)) return 502;
+    const isLed = mood.leading > 0 && !isRepeat && !target.startsWith(LED_PATH);
+    return isLed && random.chance(mood.leading) ? 302 : 200;
   }
 }

@@ -101,6 +101,8 @@ export class Journal {
   readonly executions = new Map<PaymentKey, number>();
   /** Payments whose buyer has all of an answer, and since when. */
   readonly #had = new Map<PaymentKey, number>();
+  /** For which the upstream has made something before they were settled. */
+  readonly #worked = new Map<PaymentKey, readonly string[]>();
   readonly #stolen = new Set<PaymentKey>();
   readonly #showings = new Map<PaymentKey, OperatorPages>();
   readonly #waits: Wait[] = [];
@@ -165,12 +167,18 @@ export class Journal {
 
   /** The payment that is delivered under that key, as the upstream is shown it. */
   soldUnder(idempotencyKey: string): SimulatedPayment {
+    const payment = this.claimedUnder(idempotencyKey);
+    if (payment === undefined) throw new Error("what is delivered was never paid for");
+    return payment;
+  }
+
+  /** The same of one that may not be paid yet, or not be there any more. */
+  claimedUnder(idempotencyKey: string): SimulatedPayment | undefined {
     for (const [key, { row }] of this.#store.payments) {
       const payment = this.payments.get(key);
-      const shown = hash("sha256", `coinslot upstream ${row.idempotencyKey}`);
-      if (shown === idempotencyKey && payment !== undefined) return payment;
+      if (payment !== undefined && isShownAs(row, idempotencyKey)) return payment;
     }
-    throw new Error("what is delivered was never paid for");
+    return undefined;
   }
 
   /** The payment whose kept answer is given to whoever shows this one. */
@@ -261,9 +269,37 @@ export class Journal {
     }
   }
 
+  /** The upstream works for a claim that is not settled; what a dead life sent arrives late. */
+  worked({ key }: SimulatedPayment, target: string, idempotencyKey: string, life: Life): void {
+    this.#trace(`upstream: works for ${nameOf(key)}, ${target}`);
+    const row = this.#store.payments.get(key)?.row;
+    // Its buyer may have left, and others go on with it.
+    if (row === undefined || !isShownAs(row, idempotencyKey) || this.#isOver(life)) return;
+    if (row.state !== "CLAIMED") {
+      this.violated("A2", `upstream works for ${nameOf(key)}, which is ${row.state}`);
+    }
+    if (row.binding !== `GET ${target.split("?", 1)[0]}`) {
+      this.violated("I2", `${nameOf(key)} is for ${row.binding}, and works for ${target}`);
+    }
+  }
+
+  /** It has made something that may be sold. */
+  made({ key }: SimulatedPayment, target: string): void {
+    this.#worked.set(key, [...(this.#worked.get(key) ?? []), target]);
+  }
+
+  /** Targets for which something was made before it was settled. */
+  madeFor({ key }: SimulatedPayment): readonly string[] {
+    return this.#worked.get(key) ?? [];
+  }
+
   /** A good answer went out to a buyer who got all of it, or left in its middle. */
   delivered({ key }: SimulatedPayment, target: string, life: Life): Given {
     this.#trace(`buyer: has the answer for ${nameOf(key)}, ${target}`);
+    const row = this.#store.payments.get(key)?.row;
+    if ((row?.settledTransaction ?? null) === null && !this.#isOver(life)) {
+      this.violated("A1", `${nameOf(key)} is delivered, and ${row?.state}`);
+    }
     const before = this.deliveries.get(key) ?? [];
     const other = before.find((each) => each.target !== target);
     // Where the life died before it could record an answer, nobody knows that it went out; and what a life
@@ -377,4 +413,8 @@ export function nameOf(key: PaymentKey): string {
 /** Whether that is what it was served for; of a query the ledger keeps a digest. */
 function isServedAs(row: Pick<PaymentRow, "servedTarget"> | undefined, target: string): boolean {
   return row?.servedTarget === digestedTarget(target);
+}
+
+function isShownAs(row: PaymentRow, idempotencyKey: string): boolean {
+  return hash("sha256", `coinslot upstream ${row.idempotencyKey}`) === idempotencyKey;
 }

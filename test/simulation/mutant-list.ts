@@ -8,6 +8,7 @@ import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { REFUND_MUTANTS } from "./refund-mutants.ts";
 import { RELOAD_MUTANTS } from "./reload-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
+import { WORK_MUTANTS } from "./work-mutants.ts";
 
 const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
 const ENDPOINTS = "test/unit/facilitator/endpoints-v2.test.ts";
@@ -30,6 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...NETWORK_MUTANTS,
   ...REFUND_MUTANTS,
   ...RELOAD_MUTANTS,
+  ...WORK_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

@@ -49,8 +49,8 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: PAYWALL,
-        find: "const stay = presented.onGone(() => void leave());",
-        put: "const stay = presented.onGone(() => undefined);",
+        find: "() => void leave(course.isUncharged ? terms.idempotencyKey : undefined),",
+        put: "() => undefined,",
       },
     ],
   },

@@ -39,6 +39,8 @@ export interface Profile {
   readonly leading: number;
   /** How often a large answer may be fetched again. */
   readonly repeats: number;
+  /** Whether the upstream works before it is settled. */
+  readonly isAfter: boolean;
   /** How likely a buyer sends copies, is impatient, wants something else for the same payment. */
   readonly copying: number;
   readonly impatience: number;
@@ -102,6 +104,7 @@ export function profileOf(random: Random, mode: Mode): Profile {
     // Last: what older seeds make of the others is as it was.
     leading: some(0.5, 0.7),
     repeats: random.chance(0.5) ? random.between(1, 4) : 0,
+    isAfter: random.chance(0.4),
   };
 }
 
@@ -144,6 +147,7 @@ export const CALM: Profile = {
   leaving: 0,
   leading: 0,
   repeats: 0,
+  isAfter: false,
   copying: 0,
   impatience: 0,
   greed: 0,

@@ -4,7 +4,7 @@
  *     npm run simulate -- --seed 7 --mode replicas --trace
  *     npm run simulate -- --count 100000 --jobs 2
  *     npm run simulate -- --seeds 5000..6000
- *     npm run simulate -- --exhaustive --pairs
+ *     npm run simulate -- --exhaustive --pairs --after
  *     npm run simulate -- --faults 12:crash-after,20:fail-before --mode single
  *     npm run simulate -- --credits --count 1000
  *     npm run simulate -- --mutants
@@ -33,6 +33,8 @@ const { values } = parseArgs({
     pairs: { type: "boolean", default: false },
     /** Worlds of balances in place of those of payments. */
     credits: { type: "boolean", default: false },
+    /** Of the exhaustive worlds those in which the upstream works before it is settled. */
+    after: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
     /** Part of the name of a mutant, or of the test file that is to catch it. */
     case: { type: "string", default: "" },
@@ -54,10 +56,21 @@ if (values.mutants) {
   print(`${to - from + 1} worlds of balances: ${sums}, ${violations.length} violations`);
   process.exitCode = violations.length === 0 ? 0 : 1;
 } else if (values.faults !== undefined) {
-  const { violations } = await runPlan(modes[0] ?? "single", readFaults(values.faults), print);
+  const { violations } = await runPlan(
+    { mode: modes[0] ?? "single", isAfter: values.after },
+    readFaults(values.faults),
+    print,
+  );
   process.exitCode = violations.length === 0 ? 0 : 1;
 } else if (values.exhaustive) {
-  process.exitCode = (await exploreAll({ print, modes, pairs: values.pairs })) ? 0 : 1;
+  process.exitCode = (await exploreAll({
+    print,
+    modes,
+    pairs: values.pairs,
+    isAfter: values.after,
+  }))
+    ? 0
+    : 1;
 } else {
   const range = { ...rangeOf(), modes, isFirstOnly: values.first, isTraced: values.trace };
   process.exitCode = (await runSeeds(range, Number(values.jobs), print)) ? 0 : 1;

@@ -57,6 +57,16 @@ test(
   SEARCH_TIMEOUT_MS,
 );
 
+test(
+  "one payment that is settled after the work survives them, too",
+  async () => {
+    const exploration = { modes: MODES, pairs: false, strides: STRIDES, isAfter: true };
+    const { isKept, lines } = await linesOf((print) => exploreAll({ ...exploration, print }));
+    expect(isKept, lines.join("\n")).toBe(true);
+  },
+  SEARCH_TIMEOUT_MS,
+);
+
 test("each mutant finds what it changes", async () => {
   const edits = MUTANTS.flatMap(({ changes }) => changes);
   const stale = await Promise.all(edits.map(staleness));

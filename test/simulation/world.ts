@@ -117,8 +117,8 @@ export class World {
     this.requirements = requirementsOf(profile.maxTimeoutSeconds);
     const { staleBlocks, losing, lying } = profile;
     this.#nodeFaults = { staleBlocks, losing, lying };
-    const { refusing, upstreamFailing, large, leaving, leading, repeats } = profile;
-    this.#mood = { refusing, failing: upstreamFailing, large, leaving, leading, repeats };
+    const { refusing, upstreamFailing, large, leaving, leading, repeats, isAfter } = profile;
+    this.#mood = { refusing, failing: upstreamFailing, large, leaving, leading, repeats, isAfter };
     this.#boundary = new Boundary({
       time: this.time,
       random: this.random.fork(),

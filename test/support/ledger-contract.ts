@@ -12,6 +12,7 @@ import { describeBooks } from "../unit/ledger/contract-books.ts";
 import { describeCertificates } from "../unit/ledger/contract-certificates.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
+import { describeAnswered } from "../unit/ledger/contract-answered.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeDoubts } from "../unit/ledger/contract-doubts.ts";
 import { describeForgetting } from "../unit/ledger/contract-forgetting.ts";
@@ -80,6 +81,7 @@ export function ledgerContract(
     describe("budgets", () => describeBudgets(open, capabilities));
     describe("pots", () => describePots(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
+    describe("what is answered before it is settled", () => describeAnswered(open));
     describe("sold goods", () => describeAgain(open, capabilities));
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));

@@ -45,7 +45,7 @@ import {
   type OpenRefundState,
 } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
-import type { SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
+import { type PaidSale, type SignInUse, type SignInVerdict } from "../../src/ledger/sign-ins.ts";
 import type { ForgottenInStep, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import { buriedOutcome, type Tombstone } from "../../src/ledger/tombstone.ts";
@@ -156,7 +156,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async answer(key: PaymentKey): Promise<StoredResponse | undefined> {
     this.#requireOpen();
-    return this.#store.responses.get(key);
+    return this.#store.responses.get(key)?.response;
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
@@ -359,9 +359,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
       if (!isOver(row.claimedBy) && !isOver(row.holder ?? "")) continue;
       if (this.#take(key, (found) => machine.reap(found, isOver))) freed += 1;
     }
-    for (const key of this.#store.responses.keys()) {
-      const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
-      if (until <= this.#time.now()) this.#store.responses.delete(key);
+    for (const [key, { untilMs }] of this.#store.responses) {
+      if (untilMs <= this.#time.now()) this.#store.responses.delete(key);
     }
     return freed;
   }
@@ -382,6 +381,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
       .sort(([, one], [, other]) => rank(one.row) - rank(other.row))
       .slice(0, MAX_OWED);
     return inOrder.map(([key, { row }]) => ({ key, request: requestOf(row) }));
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    this.#requireOpen();
+    return this.#store.purchases(payer, routes);
   }
 
   async useSignIn(use: SignInUse): Promise<SignInVerdict> {

@@ -1,7 +1,6 @@
 /** What the lives of a memory ledger share: everything that survives each of them. */
 import { randomBytes } from "node:crypto";
 import type {
-  StoredResponse,
   StoredSubmission,
   StoredTransaction,
   SubmissionCost,
@@ -13,9 +12,12 @@ import {
   SIGN_IN_KEY_BYTES,
   SIGN_IN_MARGIN_MS,
   type SignInUse,
+  MAX_PURCHASES,
+  type PaidSale,
   type SignInVerdict,
 } from "../../src/ledger/sign-ins.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
+import type { KeptResponse } from "../../src/ledger/machine-step.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
@@ -76,7 +78,7 @@ export interface KeptSubmission {
 export class MemoryStore {
   readonly payments = new Map<PaymentKey, KeptPayment>();
   readonly submissions = new Map<string, KeptSubmission>();
-  readonly responses = new Map<PaymentKey, StoredResponse>();
+  readonly responses = new Map<PaymentKey, KeptResponse>();
   readonly leases = new Map<string, { readonly holder: string | null; readonly epoch: number }>();
   readonly nextNonces = new Map<string, number>();
   readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();
@@ -239,6 +241,22 @@ export class MemoryStore {
       if (state !== "CLOSED" && !isTaken) accounts.set(name, { network, address, epoch });
     }
     return [...accounts.values()];
+  }
+
+  purchases(payer: string, routes: readonly string[] | null): readonly PaidSale[] {
+    const paid = [...this.payments].filter(([, { row }]) => {
+      const isPaid = !["CLAIMED", "SIGNED", "FAILED"].includes(row.state) && row.binding !== null;
+      if (row.refundState !== null) return false;
+      const isSold = routes === null || (row.route !== null && routes.includes(row.route));
+      return isPaid && isSold && row.payer.toLowerCase() === payer.toLowerCase();
+    });
+    return paid
+      .toReversed()
+      .slice(0, MAX_PURCHASES)
+      .map(([key, { row, claimedMs: createdMs }]) => {
+        const { network, route } = row;
+        return { key, network, route, createdMs };
+      });
   }
 
   useSignIn({ nonce, payer, untilMs }: SignInUse, nowMs: number): SignInVerdict {

@@ -48,8 +48,11 @@ function ruleRows({
   prices,
   upstream,
   line,
+  settle,
 }: RuleView): readonly Cells[] {
-  const [first, ...others] = action === "priced" ? prices.map(priceText) : [action];
+  const when = settle === undefined ? "" : ", after the work";
+  const [first, ...others] =
+    action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
     ...others.map((price) => ["", "", price, "", ""]),

@@ -3,6 +3,7 @@ import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
   type Config,
+  type OfferSettings,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -32,8 +33,12 @@ export interface RuleView {
   readonly pattern: string;
   readonly action: "priced" | "free" | "deny";
   readonly prices: readonly PriceView[];
+  /** What members of each group pay; none: nothing. */
+  readonly members: Readonly<Record<string, readonly PriceView[]>>;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
+  /** Only where it is paid after the work. */
+  readonly settle?: "after";
 }
 
 export interface RulesView extends SiteView {
@@ -82,16 +87,26 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     methods,
     pattern,
     action: action.kind,
-    prices: offers.map(({ network, asset, payTo, amountAtomic, dollars }) => ({
-      network,
-      asset: asset.address,
-      symbol: asset.symbol,
-      amount: formatAmount(amountAtomic, asset.decimals),
-      amountAtomic: amountAtomic.toString(),
-      dollars,
-      payTo,
-    })),
+    prices: offers.map(priceView),
+    members: Object.fromEntries(
+      action.kind === "priced"
+        ? action.prices.map(({ group, offers: own }) => [group, own.map(priceView)])
+        : [],
+    ),
     upstream: action.kind === "deny" ? null : action.upstream,
+    ...(action.kind === "priced" && action.settle === "after" && { settle: action.settle }),
+  };
+}
+
+function priceView({ network, asset, payTo, amountAtomic, dollars }: OfferSettings): PriceView {
+  return {
+    network,
+    asset: asset.address,
+    symbol: asset.symbol,
+    amount: formatAmount(amountAtomic, asset.decimals),
+    amountAtomic: amountAtomic.toString(),
+    dollars,
+    payTo,
   };
 }
 

@@ -59,3 +59,11 @@ export const AMOUNT = matching(
   "must be an amount in atomic units, in quotes: decimal digits",
   "10000",
 );
+
+/** Name of a group of payers. */
+export const GROUP = /^[a-z][a-z0-9-]{0,31}$/;
+export const GROUP_FORM = matching(
+  GROUP,
+  "must be a name: small letters, digits and -, at most 32",
+  "partners",
+);

@@ -70,6 +70,8 @@ export const PROBLEM_CODES = {
   "page-taken": "A page of the gateway stands where a route is.",
   "free-hole": "Requests are free although the paths around them are priced.",
   "free-aliases": "Backends may serve what is priced under other paths, which are free.",
+  "unknown-group": "A route has a price for a group of payers that there is not.",
+  "empty-group": "A group of payers has nobody in it, or no route a price for it.",
   "no-price": "A route has neither a price nor its own accept.",
   "bad-price": "A token cannot express the price.",
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",

@@ -58,11 +58,6 @@ export function bad(message: string, suggestion?: string): { ok: false; error: F
   return { ok: false, error: fault("bad-value", message, suggestion) };
 }
 
-export function notYet(what: string): { ok: false; error: Fault } {
-  const message = `${what} is recognised but not supported by this version yet`;
-  return { ok: false, error: fault(NOT_YET, message) };
-}
-
 /** Milliseconds, from `0s` to a day. */
 export const readDuration: Reader<number> = (text) => {
   const [, digits, unit = ""] = DURATION.exec(text) ?? [];

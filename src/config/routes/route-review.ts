@@ -3,14 +3,16 @@ import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
 import { routePath } from "./route-path.ts";
+import type { Upstream } from "../upstream/upstream.ts";
 
 export function reviewRoutes(
   routes: readonly RouteSettings[],
-  settlementWaitMs: number,
+  { settlementWaitMs, upstreams }: Waits,
   context: Context,
 ): void {
   reviewAlikes(routes, context);
   reviewTimeouts(routes, settlementWaitMs, context);
+  reviewWork(routes, { settlementWaitMs, upstreams }, context);
   for (const route of routes) {
     const last = route.segments.at(-1);
     if (last?.kind !== "static" || !/[\w.]\$$/.test(last.text)) continue;
@@ -18,6 +20,12 @@ export function reviewRoutes(
     const hint = "leave it out: a route is a path, and no regular expression";
     context.problems.add("warning", routePath(route), fault("odd-route", message, hint), "key");
   }
+}
+
+/** How long buyers are held, milliseconds. */
+interface Waits {
+  readonly settlementWaitMs: number;
+  readonly upstreams: readonly Pick<Upstream, "name" | "responseTimeoutMs">[];
 }
 
 /** Many backends serve a path with a slash at its end, and in other letters, as they serve it without. */
@@ -73,5 +81,26 @@ function reviewTimeouts(
       problems.add("warning", path, fault("short-timeout", message, hint));
       isSaid = true;
     }
+  }
+}
+
+/** Where the work comes first, it takes of the time of the payment: the seller works for one that ends meanwhile. */
+function reviewWork(
+  routes: readonly RouteSettings[],
+  { settlementWaitMs, upstreams }: Waits,
+  { problems }: Context,
+): void {
+  for (const route of routes) {
+    const { action } = route;
+    if (action.kind !== "priced" || action.settle !== "after") continue;
+    const backend = upstreams.find(({ name }) => name === action.upstream);
+    const workMs = backend?.responseTimeoutMs ?? 0;
+    if (action.maxTimeoutSeconds * 1_000 >= workMs + settlementWaitMs) continue;
+    const message =
+      `\`after\` makes the backend work, ${workMs / 1_000}s at most, for payments of ${action.maxTimeoutSeconds} ` +
+      `seconds, which are waited for ${settlementWaitMs / 1_000}s then`;
+    const hint =
+      "raise maxTimeoutSeconds of the route, or shorten timeouts.response of its upstream";
+    problems.add("warning", [...routePath(route), "settle"], fault("short-timeout", message, hint));
   }
 }

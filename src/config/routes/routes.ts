@@ -1,14 +1,14 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
 import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { ok } from "../../x402/result.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { repeat, type RepeatSettings } from "./after-sale.ts";
 import type { Context } from "../reading/context.ts";
+import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
-import { fault, notYet } from "../reading/reading.ts";
+import { fault, LASTING, LASTING_FORM, readLasting } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -55,6 +55,8 @@ export interface PricedAction {
   readonly upstream: string;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
   readonly offers: readonly OfferSettings[];
+  /** What it costs members, in the order written: the first group that somebody is in counts. */
+  readonly prices: readonly MemberPrice[];
   /** "" when not given. */
   readonly description: string;
   /** "" when not given. */
@@ -75,12 +77,19 @@ export interface PricedAction {
   readonly paymentIdentifier: IdentifierUse;
   /** Of its `GET`. */
   readonly repeat: RepeatSettings;
+  /** How long who has paid has all that the route serves, milliseconds; null: no longer than for one request. */
+  readonly grantMs: number | null;
   readonly redirects: RedirectUse;
+  readonly settle: SettleTime;
   /** Statuses of 400 and above that are what is sold, too. */
   readonly goods: readonly number[];
   /** Whether {@link input} is checked before a payment is taken. */
   readonly checkInput: boolean;
 }
+
+/** `after`: the backend works first, and is paid for what it has answered. */
+const SETTLE_TIMES = ["before", "after"] as const;
+export type SettleTime = (typeof SETTLE_TIMES)[number];
 
 const REDIRECT_USES = ["pass", "follow"] as const;
 type RedirectUse = (typeof REDIRECT_USES)[number];
@@ -128,6 +137,7 @@ const priceBlock = map({
     price,
     "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
   ),
+  prices: memberPrices,
   accept: optional(
     listOf(acceptEntry),
     "Networks and tokens in which this route is paid, in place of the global `accept`.",
@@ -188,6 +198,11 @@ const priceBlock = map({
     "Whether buyers name their purchases, in place of the global `paymentIdentifier`.",
   ),
   repeat: optional(repeat, "In place of the global `repeat`."),
+  grants: optional(
+    text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM),
+    "For how long who has paid for the route has everything that it serves, without paying again: signed in with the account " +
+      "that has paid.",
+  ),
   redirects: optional(
     word(REDIRECT_USES),
     "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
@@ -207,11 +222,11 @@ const priceBlock = map({
     true,
   ),
   settle: optional(
-    text(
-      (when) => (when === "before" ? ok(when) : notYet("settling at another time than `before`")),
-      { enum: ["before"] },
-    ),
-    "When the payment is settled: before the backend sees the request.",
+    word(SETTLE_TIMES),
+    "When the payment is settled. before: then the backend sees the request. after: the payment is verified, the backend " +
+      "answers, and only what is goods is settled and given to the buyer. Such an answer is held until then: it is no " +
+      "stream, and no larger than 1 MiB. A payer who cannot pay any more by then has had the work for nothing: 16 " +
+      "times, and once more each minute.",
     "before",
   ),
 });
@@ -284,7 +299,8 @@ function resolveAction(
   const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
-  return inMode(parts.mode, priced(UNSAID, upstream, pricing.offers(path, wanted), parts));
+  const sold = { offers: pricing.offers(path, wanted), prices: [] };
+  return inMode(parts.mode, priced(UNSAID, upstream, sold, parts));
 }
 
 function inMode(mode: Mode, action: PricedAction): RouteAction {
@@ -320,7 +336,25 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
-  return inMode(block.mode ?? parts.mode, priced(block, upstream, offers, parts));
+  if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
+  const prices =
+    offers.length === 0 ? [] : resolveMemberPrices(block.prices, { path, wanted }, parts);
+  return inMode(block.mode ?? parts.mode, priced(block, upstream, { offers, prices }, parts));
+}
+
+/** What is paid after the work is held until then. */
+function refuseUnheld({ mimeType }: PriceBlock, path: Path, { tree, problems }: Context): void {
+  const hint = "leave the key out: then it is paid before";
+  if (tree.has(["sidecar"])) {
+    const message =
+      "cannot be `after` beside sidecar: your own proxy has the answer, and nobody holds it";
+    problems.error(path, fault("bad-value", message, hint));
+  }
+  if (mimeType !== undefined && /^text\/event-stream\b/i.test(mimeType)) {
+    const message =
+      "cannot be `after` where the answer is a stream of events: it is not held until it is paid";
+    problems.error(path, fault("bad-value", message, hint));
+  }
 }
 
 /** What a block says that says nothing. */
@@ -329,13 +363,13 @@ const UNSAID = priceBlock.parse({});
 function priced(
   block: PriceBlock,
   upstream: string,
-  offers: PricedAction["offers"],
+  sold: Pick<PricedAction, "offers" | "prices">,
   usual: Pick<UsualTerms, "paymentIdentifier" | "repeat">,
 ): PricedAction {
   return {
     kind: "priced",
     upstream,
-    offers,
+    ...sold,
     description: block.description ?? "",
     mimeType: block.mimeType ?? "",
     maxTimeoutSeconds: block.maxTimeoutSeconds,
@@ -347,9 +381,11 @@ function priced(
     cacheControl: block.cacheControl,
     paymentIdentifier: block.paymentIdentifier ?? usual.paymentIdentifier,
     repeat: block.repeat === undefined ? usual.repeat : block.repeat,
+    grantMs: block.grants ?? null,
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,
+    settle: block.settle,
   };
 }
 

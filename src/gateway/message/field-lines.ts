@@ -12,6 +12,7 @@ import {
   RECEIPT_HEADERS,
 } from "../../x402/header.ts";
 import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
+import { withoutSession } from "../../x402/session.ts";
 import type { InboundRequest } from "./inbound.ts";
 
 /** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
@@ -178,7 +179,9 @@ export function requestLines(crossing: Crossing): RequestLines {
     const name = rawHeaders[index] ?? "";
     if (!names.passes(name) || isListed(listed, name)) continue;
     if (isRemoved(removed, name) || isSet(name, added)) continue;
-    lines.push(name, rawHeaders[index + 1] ?? "");
+    const value = rawHeaders[index + 1] ?? "";
+    const crossing = isNamed(name, "cookie") ? withoutSession(value) : value;
+    if (crossing !== "" || value === "") lines.push(name, crossing);
   }
   const { forwardedFor, host, proto } = client;
   pushUnset(lines, "X-Forwarded-For", forwardedFor, added);

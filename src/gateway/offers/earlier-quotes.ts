@@ -6,17 +6,29 @@
 import { readIdentifier } from "../../x402/payment-identifier.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import { mismatchOf } from "../../x402/version-2.ts";
-import type { PaymentRequirements, SpokenVersions, X402Version } from "../../x402/x402.ts";
+import type {
+  PaymentPayload,
+  PaymentRequirements,
+  SpokenVersions,
+  X402Version,
+} from "../../x402/x402.ts";
 import type { Envelope } from "../../x402/schema.ts";
 import type { Offers } from "../../payments/sale/offers.ts";
+import { offersOfPayer, type MemberTerms } from "../membership.ts";
 import type { Router } from "../paths/router.ts";
+
+/** What a route has asked of anybody, and of members of its groups. */
+export interface QuotedEarlier {
+  readonly offers: Offers;
+  readonly members: readonly MemberTerms[];
+}
 
 /** The prices of a configuration that was replaced. */
 export interface EarlierQuotes {
   /** See `Snapshot.site`: they are for requests to this one alone. */
   readonly site: string;
   /** Null where nothing was sold. */
-  readonly router: Router<Offers | null>;
+  readonly router: Router<QuotedEarlier | null>;
   readonly publicUrl: string;
   readonly protocol: SpokenVersions;
   /** When it was replaced, milliseconds since the epoch; later once it is known who has asked by it still. */
@@ -39,6 +51,7 @@ export function askedUntil(
 }
 
 export interface AskedEarlier {
+  readonly payment: PaymentPayload;
   readonly method: string;
   /** Canonical path. */
   readonly path: string;
@@ -77,13 +90,13 @@ export function earlierRequirements(
  */
 export function nameAskedEarlier(
   earlier: readonly EarlierQuotes[],
-  { payment, accepted, ...asked }: AskedEarlier & Envelope,
+  { accepted, ...asked }: AskedEarlier & Envelope,
   nowMs: number,
 ): Result<string | undefined, Refusal> | undefined {
   if (accepted === undefined) return undefined;
   return askedEarlier(earlier, asked, nowMs)
     .filter(({ requirements }) => requirements.some((each) => !mismatchOf(accepted, each)))
-    .map(({ offers }) => readIdentifier(payment, offers.identifier))
+    .map(({ offers }) => readIdentifier(asked.payment, offers.identifier))
     .find(({ ok }) => ok);
 }
 
@@ -94,16 +107,18 @@ interface StillAsked {
 
 function askedEarlier(
   earlier: readonly EarlierQuotes[],
-  { method, path, target, version }: AskedEarlier,
+  { payment, method, path, target, version }: AskedEarlier,
   nowMs: number,
 ): readonly StillAsked[] {
   return earlier.flatMap(({ router, publicUrl, replacedMs }) => {
     const match = router.match(method, path);
     if (match.kind !== "route" || match.value === null) return [];
-    const offers = match.value;
-    const requirements = offers
-      .requirements(publicUrl + target, version)
-      .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
-    return [{ offers, requirements }];
+    const { offers: own, members } = match.value;
+    return [own, ...offersOfPayer(members, payment)].map((offers) => {
+      const requirements = offers
+        .requirements(publicUrl + target, version)
+        .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
+      return { offers, requirements };
+    });
   });
 }

@@ -69,7 +69,7 @@ export function areEvents(lines: readonly string[]): boolean {
 export interface ReplayedTo {
   /** Raw lines. */
   readonly cors: readonly string[];
-  /** One raw line. */
+  /** Raw lines; none where nothing was paid. */
   readonly receipt: readonly string[];
   /** The header that carries the payment, or says who asks. */
   readonly vary: string;
@@ -81,12 +81,15 @@ export function toldAgain(
   { cors, receipt, vary }: ReplayedTo,
 ): string[] {
   const allowed = valueOf(cors, ALLOWED_ORIGIN);
-  return headers.flatMap(([name, value]) => {
+  // What was kept before it was paid has none.
+  const isReceipted = headers.some(([name]) => RECEIPTS.has(name.toLowerCase()));
+  const lines = headers.flatMap(([name, value]) => {
     const lowerCase = name.toLowerCase();
     if (lowerCase === ALLOWED_ORIGIN) return [name, allowed ?? value];
     if (RECEIPTS.has(lowerCase)) return receipt;
     return lowerCase === "vary" && PAYMENTS.has(value) ? [name, vary] : [name, value];
   });
+  return isReceipted ? lines : [...lines, ...receipt];
 }
 
 /** The raw lines that give a kept answer again: its trailers are gone, and its body has a length. */

@@ -1,4 +1,5 @@
 import type { Client } from "../client/client.ts";
+import type { InboundResponse } from "../message/inbound.ts";
 import type { Sale } from "./upstream.ts";
 
 /** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
@@ -10,4 +11,6 @@ export interface Passage {
   readonly responseAdded: readonly string[];
   readonly sale: Sale | null;
   readonly removed?: ReadonlySet<string>;
+  /** In place of the client it gets the answer, and breaks off when the client has gone. Default: the client gets it. */
+  readonly into?: InboundResponse;
 }

@@ -5,7 +5,7 @@
  */
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { LedgerUnavailable, type StoredResponse } from "../ledger.ts";
-import type { Moment, Step } from "../machine.ts";
+import type { KeptResponse, Moment, Step } from "../machine-step.ts";
 import {
   amountOf,
   identityOf,
@@ -35,12 +35,6 @@ export interface Stored {
   /** Never given twice: a key that is dropped and claimed again has another. */
   readonly id: number;
   readonly row: PaymentRow;
-}
-
-/** An answer that is kept beside a delivered payment. */
-export interface Kept {
-  readonly response: StoredResponse;
-  readonly untilMs: number;
 }
 
 /** A step from a row that was read, to a row. */
@@ -186,8 +180,10 @@ const MOVE_AND_KEEP = moving(
   "json_to_record",
   `,
       kept AS (
-        INSERT INTO coinslot.responses (payment_key, status, headers, body, until_ms)
-        SELECT payment_key, $4, $5, $6, $7 FROM moved
+        INSERT INTO coinslot.responses (payment_key, status, headers, body, until_ms, body_hash)
+        SELECT payment_key, $4, $5, $6, $7, $8 FROM moved
+        ON CONFLICT (payment_key) DO UPDATE SET status = EXCLUDED.status, headers = EXCLUDED.headers,
+          body = EXCLUDED.body, until_ms = EXCLUDED.until_ms, body_hash = EXCLUDED.body_hash
       )`,
 );
 
@@ -210,7 +206,7 @@ const DELETE: Statement = {
 
 const RESPONSE: Statement = {
   name: "read_response",
-  text: `SELECT status AS "status", headers AS "headers", body AS "body"
+  text: `SELECT status AS "status", headers AS "headers", body AS "body", body_hash AS "bodyHash"
          FROM coinslot.responses WHERE payment_key = $1`,
 };
 
@@ -317,7 +313,7 @@ const UNIQUE_VIOLATION = "23505";
 /** What is written together with a step. */
 interface Beside {
   readonly moment: Moment;
-  readonly kept?: Kept | undefined;
+  readonly kept?: KeptResponse | undefined;
   /** Nothing with an answer that is kept. */
   readonly told?: readonly MessageDraft[];
 }
@@ -340,8 +336,8 @@ export async function writeStep(
     return (await session.query(MOVE_AND_TELL, [...values, jsonOf(told)])).length === 1;
   }
   if (kept === undefined) return (await session.query(MOVE, values)).length === 1;
-  const { status, headers, body } = kept.response;
-  const answer = [status, jsonOf(headers), Buffer.from(body), kept.untilMs];
+  const { status, headers, body, bodyHash = null } = kept.response;
+  const answer = [status, jsonOf(headers), Buffer.from(body), kept.untilMs, bodyHash];
   return (await session.query(MOVE_AND_KEEP, [...values, ...answer])).length === 1;
 }
 
@@ -360,11 +356,12 @@ export async function readResponse(
 ): Promise<StoredResponse | undefined> {
   const [found] = await session.query(RESPONSE, [key]);
   if (found === undefined) return undefined;
-  const { status, headers, body } = found;
+  const { status, headers, body, bodyHash } = found;
   if (!(body instanceof Uint8Array)) throw new LedgerUnavailable("a kept answer is lost");
   // A Buffer, as the driver makes it, compares and serializes differently.
   const bytes = new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
-  return { status: Number(status), headers: headersOf(String(headers)), body: bytes };
+  const asked = typeof bodyHash === "string" ? { bodyHash } : {};
+  return { status: Number(status), headers: headersOf(String(headers)), body: bytes, ...asked };
 }
 
 export async function forgetResponses(session: Session, nowMs: number): Promise<void> {

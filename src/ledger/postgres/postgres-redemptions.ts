@@ -28,9 +28,9 @@ import type { PostgresOutbox } from "./postgres-outbox.ts";
 import { PostgresPots } from "./postgres-pots.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
-import { readBought, useSignIn } from "./postgres-sign-ins.ts";
+import { readBought, readPurchases, useSignIn } from "./postgres-sign-ins.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
-import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
+import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import { digestOf } from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
@@ -152,6 +152,10 @@ export class PostgresRedemptions implements Redemptions {
 
   async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
     return readBought(this.#ground.database, payer, sale, this.#ground.time.now());
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    return readPurchases(this.#ground.database, payer, routes);
   }
 
   async useSignIn(use: SignInUse): Promise<SignInVerdict> {

@@ -386,6 +386,8 @@ export const MIGRATIONS: readonly string[] = [
     FOR EACH ROW WHEN (NEW.state = 'FAILED' AND NEW.held_transaction IS NULL)
     EXECUTE FUNCTION coinslot.give_reservation_back();
   `,
+  // Of answers that were kept before their payment was settled: which body they answer.
+  `ALTER TABLE coinslot.responses ADD COLUMN body_hash text;`,
   POTS_SCHEMA,
 ];
 

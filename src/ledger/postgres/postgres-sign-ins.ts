@@ -12,10 +12,13 @@ import { requestOf } from "../payment-row.ts";
 import { storedForms } from "../stored-target.ts";
 import {
   MAX_PAYMENTS_LOOKED_THROUGH,
+  MAX_PURCHASES,
   MAX_SIGN_INS,
   MAX_SIGN_INS_PER_PAYER,
   SIGN_IN_KEY_BYTES,
   SIGN_IN_MARGIN_MS,
+  readPurchase,
+  type PaidSale,
   type SignInUse,
   type SignInVerdict,
 } from "../sign-ins.ts";
@@ -52,6 +55,29 @@ export async function readBought(
     const { key, row } = storedOf(columns);
     return isToBeHad(row, sale, nowMs) ? [{ key, request: requestOf(row) }] : [];
   });
+}
+
+const PURCHASES: Statement = {
+  name: "purchases",
+  text: `
+    WITH newest AS (
+      SELECT id FROM coinslot.payments WHERE lower(payer) = $1
+      ORDER BY created_ms DESC, id DESC LIMIT ${MAX_PAYMENTS_LOOKED_THROUGH}
+    )
+    SELECT p.payment_key AS "key", p.network, p.route, p.created_ms AS "createdMs"
+    FROM coinslot.payments AS p JOIN newest USING (id)
+    WHERE p.state IN ('SETTLED', 'DELIVERING', 'DELIVERED') AND p.binding IS NOT NULL AND p.refund_state IS NULL
+      AND ($2::text[] IS NULL OR p.route = ANY ($2))
+    ORDER BY p.created_ms DESC, p.id DESC LIMIT ${MAX_PURCHASES}`,
+};
+
+export async function readPurchases(
+  session: Session,
+  payer: string,
+  routes: readonly string[] | null,
+): Promise<readonly PaidSale[]> {
+  const rows = await session.query(PURCHASES, [payer.toLowerCase(), routes]);
+  return rows.map(readPurchase);
 }
 
 const FORGET_SIGN_INS: Statement = {

@@ -21,7 +21,6 @@ import {
   readNamed,
   readPayment,
   writeStep,
-  type Kept,
   type Stored,
 } from "./postgres-payments.ts";
 
@@ -102,10 +101,7 @@ export class PostgresSteps {
     if (stored !== undefined) {
       const event = next ? eventOf(key, stored.row, next) : undefined;
       const told = this.#ground.outbox.drafts(event);
-      const untilMs = next?.replayUntilMs ?? null;
-      const kept: Kept | undefined =
-        answer === undefined || untilMs === null ? undefined : { response: answer, untilMs };
-      return writeStep(this.#ground.database, stored, step, { moment, kept, told });
+      return writeStep(this.#ground.database, stored, step, { moment, kept: answer, told });
     }
     if (!next) return true;
     return insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment);

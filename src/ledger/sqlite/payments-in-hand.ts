@@ -11,13 +11,7 @@ import type { StoredResponse } from "../ledger.ts";
 import type { Moment, Step } from "../machine.ts";
 import { eventOf } from "../outbox-event.ts";
 import { identityOf, requestOf, type PaymentRow } from "../payment-row.ts";
-import {
-  isAnotherUse,
-  type KeptAnswerRow,
-  type OwedQuestion,
-  type SqliteRows,
-  type Written,
-} from "./sqlite-rows.ts";
+import { isAnotherUse, type OwedQuestion, type SqliteRows, type Written } from "./sqlite-rows.ts";
 
 /** Payments that are remembered as they are stored. */
 const MAX_REMEMBERED = 1024;
@@ -120,7 +114,7 @@ export class PaymentsInHand {
       row: next,
       history: `${known?.history ?? ""}${historyLine(next, note, moment)}`,
       updatedMs: moment.nowMs,
-      answer: answerOf(next, answer) ?? known?.answer,
+      answer: answer ?? known?.answer,
       events: [...(known?.events ?? []), ...eventsOf({ key, before, step, moment }, next)],
     });
   }
@@ -211,12 +205,4 @@ function eventsOf({ key, before, moment }: Change, next: PaymentRow): Written["e
   // The column holds nothing but keys.
   const event = eventOf(key as PaymentKey, before, next);
   return event === undefined ? [] : [{ event, atMs: moment.nowMs }];
-}
-
-function answerOf(
-  { replayUntilMs }: PaymentRow,
-  response: StoredResponse | undefined,
-): KeptAnswerRow | undefined {
-  if (response === undefined || replayUntilMs === null) return undefined;
-  return { response, untilMs: replayUntilMs };
 }

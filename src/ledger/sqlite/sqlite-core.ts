@@ -26,8 +26,8 @@ import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
 import { tidyPots } from "./sqlite-pot-rows.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
-import { boughtBy, useSignIn } from "./sqlite-sign-ins.ts";
-import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
+import { boughtBy, readPurchases, useSignIn } from "./sqlite-sign-ins.ts";
+import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { Tombstone } from "../tombstone.ts";
 import type { UsedElsewhere } from "../used-elsewhere.ts";
 import { Waiters } from "../waiters.ts";
@@ -157,7 +157,7 @@ export class SqliteCore {
     const isStoredNow = (step.next === null || isFreed) && !this.#hand.isOnlyHere(key);
     // Whoever asks next is told to pay anew.
     const isPaidBack = step.next?.state === "FAILED";
-    const isLarge = (step.answer?.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
+    const isLarge = (step.answer?.response.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
     if (isStoredNow || isPaidBack || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
       return this.write(() => this.take(key, by, judge).outcome);
     }
@@ -231,6 +231,12 @@ export class SqliteCore {
       const payment = { key: key as PaymentKey, request: requestOf(row) };
       return isToBeHad(row, sale, nowMs) ? [payment] : [];
     });
+  }
+
+  /** See {@link SignInUses.purchases}. */
+  purchases(payer: string, routes: readonly string[] | null): readonly PaidSale[] {
+    this.storeNow();
+    return readPurchases(this.#database, payer, routes);
   }
 
   useSignIn(use: SignInUse): Promise<SignInVerdict> {

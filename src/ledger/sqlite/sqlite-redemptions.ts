@@ -16,7 +16,7 @@ import {
 } from "../ledger.ts";
 import { isMisnamed } from "../payment-judgement.ts";
 import { handedOverOf, type PaymentRow } from "../payment-row.ts";
-import type { SignInUse, SignInVerdict } from "../sign-ins.ts";
+import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { SqlitePots } from "./sqlite-pots.ts";
@@ -68,6 +68,10 @@ export class SqliteRedemptions implements Redemptions {
 
   async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
     return this.#core.bought(payer, sale);
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    return this.#core.purchases(payer, routes);
   }
 
   async useSignIn(use: SignInUse): Promise<SignInVerdict> {

@@ -8,6 +8,7 @@ import {
   MAX_REPLAYS,
   type StoredResponse,
 } from "../ledger.ts";
+import type { KeptResponse } from "../machine-step.ts";
 import type { OutboxEvent } from "../outbox.ts";
 import type { CountedRefunds } from "../refunds.ts";
 import { ledToFor } from "../payment-judgement.ts";
@@ -114,12 +115,6 @@ export interface OwedQuestion {
   readonly nowMs: number;
 }
 
-/** An answer that was sold, and until when it may be given again, milliseconds since the epoch. */
-export interface KeptAnswerRow {
-  readonly response: StoredResponse;
-  readonly untilMs: number;
-}
-
 /** A payment as it is to be written. */
 export interface Written {
   readonly row: PaymentRow;
@@ -129,7 +124,7 @@ export interface Written {
   /** Of its first use; undefined where another than the stored one is not known. */
   readonly createdMs: number | undefined;
   readonly identity: string | null;
-  readonly answer: KeptAnswerRow | undefined;
+  readonly answer: KeptResponse | undefined;
   /** What others are to be told of it, the oldest first. */
   readonly events: readonly DatedEvent[];
 }
@@ -274,22 +269,25 @@ export class SqliteRows {
   }
 
   answer(key: string): StoredResponse | undefined {
-    const sql = "SELECT status, headers, body FROM responses WHERE payment_key = ?";
+    const sql = `SELECT status, headers, body, body_hash AS "bodyHash" FROM responses WHERE payment_key = ?`;
     const found = this.#database.get(sql, [key]);
     if (found === undefined) return undefined;
     if (!(found.body instanceof Uint8Array)) throw new LedgerUnavailable("a kept answer is lost");
-    return { status: Number(found.status), headers: readHeaders(found.headers), body: found.body };
+    const { status, headers, body, bodyHash } = found;
+    const asked = typeof bodyHash === "string" ? { bodyHash } : {};
+    return { status: Number(status), headers: readHeaders(headers), body, ...asked };
   }
 
   forgetAnswers(nowMs: number): void {
     this.#database.run("DELETE FROM responses WHERE until_ms <= ?", [nowMs]);
   }
 
-  #keep(key: string, { response: { status, headers, body }, untilMs }: KeptAnswerRow): void {
+  #keep(key: string, { response, untilMs }: KeptResponse): void {
+    const { status, headers, body, bodyHash = null } = response;
     this.#database.run(
-      `INSERT INTO responses (payment_key, status, headers, body, until_ms)
-       VALUES (?, ?, ?, ?, ?)`,
-      [key, status, JSON.stringify(headers), body, untilMs],
+      `INSERT OR REPLACE INTO responses (payment_key, status, headers, body, until_ms, body_hash)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+      [key, status, JSON.stringify(headers), body, untilMs, bodyHash],
     );
   }
 

@@ -4,10 +4,13 @@ import { LedgerUnavailable, MAX_OWED, MAX_REPLAYS, type BoughtSale } from "../le
 import { ledToFor } from "../payment-judgement.ts";
 import {
   MAX_PAYMENTS_LOOKED_THROUGH,
+  MAX_PURCHASES,
   MAX_SIGN_INS,
   MAX_SIGN_INS_PER_PAYER,
   SIGN_IN_KEY_BYTES,
   SIGN_IN_MARGIN_MS,
+  readPurchase,
+  type PaidSale,
   type SignInUse,
   type SignInVerdict,
 } from "../sign-ins.ts";
@@ -35,6 +38,26 @@ export function boughtBy(
   const [digested, target] = storedForms(sale.target);
   const asked = { binding, digested, target, ledTo: ledToFor(sale) };
   return [rest, { payer: payer.toLowerCase(), ...asked, now }];
+}
+
+/** As of {@link SignInUses.purchases}. */
+export function readPurchases(
+  database: SqliteDatabase,
+  payer: string,
+  routes: readonly string[] | null,
+): readonly PaidSale[] {
+  const named = routes ?? [];
+  const ofRoutes = routes === null ? "" : `AND route IN (${named.map(() => "?").join(", ")})`;
+  const found = database.all(
+    `SELECT payment_key AS "key", network, route, created_ms AS "createdMs" FROM payments WHERE rowid IN (
+       SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = ?
+       ORDER BY created_ms DESC LIMIT ${MAX_PAYMENTS_LOOKED_THROUGH})
+     AND state IN ('SETTLED', 'DELIVERING', 'DELIVERED') AND binding IS NOT NULL AND refund_state IS NULL
+     ${ofRoutes}
+     ORDER BY created_ms DESC, rowid DESC LIMIT ${MAX_PURCHASES}`,
+    [payer.toLowerCase(), ...named],
+  );
+  return found.map(readPurchase);
 }
 
 /** Part of its caller's transaction. */

@@ -16,6 +16,7 @@ import { findNetwork } from "../../x402/network.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { printable } from "../../x402/printable.ts";
 import type { Refusal } from "../../x402/result.ts";
+import type { ProvenAccount } from "../../x402/session.ts";
 import { refuseSignIn } from "../../x402/sign-in.ts";
 import type { RequirementsV2 } from "../../x402/version-2.ts";
 import type {
@@ -34,6 +35,8 @@ export interface Presented extends GoodsRequest {
    * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
    */
   readonly accepts: readonly PaymentRequirements[];
+  /** Version 2: they were told as paid after the work. */
+  readonly isSettledAfter?: boolean | undefined;
   /** Why what it calls the purchase will not do. Default: it does. Of what was paid before it does in any case. */
   readonly misnamed?: Refusal;
   /**
@@ -82,7 +85,29 @@ export interface GoodsRequest {
    * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
   readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
+  /**
+   * Asks the backend before the payment is settled, and holds what it answers. Asked once at most, when the payment is
+   * claimed and was found good. Default: it is settled first.
+   */
+  readonly work?: ((wanted: WantedWork) => Promise<Worked>) | undefined;
 }
+
+/** For whom a backend works whose payment is not settled yet. */
+export interface WantedWork {
+  readonly payer: string;
+  readonly network: string;
+  /** As of {@link Paid}. */
+  readonly idempotencyKey: string;
+  /** What the payment was asked for with. */
+  readonly terms: PaymentRequirements;
+}
+
+/** What its work has come to. */
+export type Worked =
+  /** Whoever has asked holds it; with the answer where it is small enough to be kept. */
+  | { readonly kind: "goods"; readonly sold: Sold | undefined }
+  /** Nothing to sell: whoever has asked has what is to be answered. `isBackends`: as of {@link BrokenDelivery}. */
+  | { readonly kind: "nothing"; readonly isBackends: boolean };
 
 /** What the paywall decided about a presented payment. */
 export type Admission =
@@ -104,6 +129,14 @@ export type Admission =
       readonly settlement: SettledPayment;
       readonly target: string;
     }
+  /** It is proven who asks, nothing is charged, and what it costs him may be something else; null: no purchase grants it. */
+  | {
+      readonly kind: "recognized";
+      readonly account: ProvenAccount;
+      readonly granted: Granted | null;
+    }
+  /** Nothing was charged, and the payment is as it was before: what the backend has answered is no goods ({@link Worked}). */
+  | { readonly kind: "unsold" }
   /** 402; `settlement` where one was tried and failed for certain, or has bought something else. */
   | {
       readonly kind: "refused";
@@ -129,6 +162,13 @@ export type Admission =
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
+
+/** A purchase by which more is to be had than it has bought. */
+export interface Granted {
+  readonly key: PaymentKey;
+  /** Milliseconds since the epoch. */
+  readonly untilMs: number;
+}
 
 /** The request lacks what is declared of it. */
 export interface Unfit {
@@ -173,6 +213,8 @@ export interface Paid {
   readonly isLast: boolean;
   /** It was sold before, and is fetched again: nothing comes of this delivery for the payment. */
   readonly isRepeat: boolean;
+  /** What the backend has answered before it was settled: it is not asked any more. Undefined: it is asked now. */
+  readonly answer?: HeldGoods | undefined;
   /**
    * Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came.
    * @param againMs for how long it may be fetched again, milliseconds; undefined: it may not
@@ -181,6 +223,9 @@ export interface Paid {
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
   undelivered(attempt: BrokenDelivery): Promise<void>;
 }
+
+/** `here`: whoever has asked for the work holds it; else as it was kept. */
+export type HeldGoods = "here" | StoredResponse;
 
 /** A payment that is on chain and may be delivered. */
 export interface Deliverable {
@@ -195,7 +240,10 @@ export interface Deliverable {
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
 export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
-export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" | "led" }>;
+export type Declined = Exclude<
+  Admission,
+  { kind: "admitted" | "replayed" | "led" | "recognized" | "unsold" }
+>;
 
 const WITHHELD = {
   kind: "owed",
@@ -235,6 +283,8 @@ export function held({
 }
 
 export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;
+
+export const UNSOLD = { kind: "unsold" } as const satisfies Admission;
 
 /** Nothing is known about the payment as long as the ledger cannot be asked. */
 export const NOT_LOOKED_UP = {
@@ -356,6 +406,11 @@ export const USED = refusedReplay(
 export function refusedSignIn(code: string, detail: string): Declined {
   return { kind: "refused", refusal: refuseSignIn(code, detail).error };
 }
+
+export const NOTHING_LEFT = refusedSignIn(
+  "no_purchase",
+  "what this account has bought here was given as often as it is, or has ended meanwhile",
+);
 
 function exhausted({
   transaction,

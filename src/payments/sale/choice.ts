@@ -30,7 +30,12 @@ export interface Choosing {
  * `unexpected_verify_error` it is not the payment's fault: nothing can be taken on that network now.
  */
 export function choose(
-  { payment, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
+  {
+    payment,
+    accepted,
+    accepts,
+    isSettledAfter,
+  }: Pick<Presented, "payment" | "accepted" | "accepts" | "isSettledAfter">,
   choosing: Choosing,
 ): Result<Payment, Refusal> {
   const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
@@ -43,7 +48,7 @@ export function choose(
     const network = JSON.stringify(printable(payment.network));
     return refuse("invalid_network", `network ${network} is not accepted here`);
   }
-  const matching = matchesOf(payment, accepted, sameNetwork);
+  const matching = matchesOf(payment, accepted, sameNetwork, isSettledAfter);
   if (!matching.ok) return matching;
   const offers = matching.value;
   const candidates =
@@ -66,9 +71,10 @@ function matchesOf(
   { extensions: echo = {} }: PaymentPayload,
   accepted: RequirementsV2 | undefined,
   offers: readonly PaymentRequirements[],
+  isSettledAfter?: boolean,
 ): Result<readonly PaymentRequirements[], Refusal> {
   if (accepted === undefined) return ok(offers);
-  const mismatches = offers.map((offer) => mismatchOf(accepted, offer));
+  const mismatches = offers.map((offer) => mismatchOf(accepted, offer, isSettledAfter));
   const same = offers.filter((_, index) => mismatches[index] === undefined);
   if (same.length === 0) {
     const detail = `accepted.${mismatches[0]} is not what is asked for here`;

@@ -16,6 +16,7 @@ import {
   USED,
   type Admission,
   type GoodsRequest,
+  type HeldGoods,
   type Deliverable,
   type Paid,
 } from "./admission.ts";
@@ -52,7 +53,7 @@ export class Goods {
     this.#payments = options.payments;
   }
 
-  paid(key: PaymentKey, settled: Deliverable, delivering: Delivering): Paid {
+  paid(key: PaymentKey, settled: Deliverable, delivering: Delivering, answer?: HeldGoods): Paid {
     const { payment, presented, terms, land } = delivering;
     const { target } = terms;
     return {
@@ -62,6 +63,7 @@ export class Goods {
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       isRepeat: false,
+      answer,
       delivered: (sold, forMs) => {
         const kept = sold && { ...sold, target };
         const again = forMs === undefined ? undefined : { target, forMs };
@@ -177,6 +179,6 @@ export class Goods {
 }
 
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
-function upstreamKey(idempotencyKey: string): string {
+export function upstreamKey(idempotencyKey: string): string {
   return hash("sha256", `coinslot upstream ${idempotencyKey}`);
 }

@@ -10,7 +10,7 @@ import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
 import { SIGN_IN, supportedChains, type ChallengeInfo, type SignIns } from "../../x402/sign-in.ts";
 import {
-  PAYMENT_FLOW,
+  flowOf,
   requirementsV2,
   resourceV2,
   type ExtensionsV2,
@@ -98,6 +98,8 @@ export interface QuoteTerms {
   readonly networks?: NetworkStates | undefined;
   /** Key of the route that it is for, which may be stopped. */
   readonly route?: string;
+  /** Version 2: whether it is paid after the work. Default: before. */
+  readonly isSettledAfter?: boolean;
 }
 
 /**
@@ -384,12 +386,12 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, signIn, identifier: use = "off" }: QuoteTerms,
+  { service, signIn, identifier: use = "off", isSettledAfter }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
   const accepts = offered.map((offer, index) =>
-    requirementsV2(offer, { ...PAYMENT_FLOW, ...hints[index] }),
+    requirementsV2(offer, { ...flowOf(isSettledAfter), ...hints[index] }),
   );
   const identifier = identifierExtension(use);
   const all = { ...extensionsOf(first), ...identifier };

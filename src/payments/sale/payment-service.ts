@@ -18,8 +18,6 @@ import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
-import { checksumAddress } from "../../x402/address.ts";
-import { findNetwork, networkOf } from "../../x402/network.ts";
 import {
   networkOfKey,
   paymentKey,
@@ -29,9 +27,9 @@ import {
 } from "../../x402/payment-key.ts";
 import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { ProvenAccount } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import {
-  refusedSignIn,
   type Barred,
   type Begun,
   type Declined,
@@ -43,29 +41,12 @@ import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { ALL_OPEN, NO_FEE_PAYERS } from "./offers.ts";
 import type { SaleGuard } from "./sale-guard.ts";
 import { Proofs } from "./proofs.ts";
+import { Recognition, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
 import { Settlement } from "./sale-settlement.ts";
+import type { UnpaidWorks } from "./unpaid-work.ts";
 
 export { Payment } from "../facilitator.ts";
-
-/** Whoever has too many sign-ins that still count waits for so long, seconds. */
-const CROWDED_SECONDS = 60;
-
-const NOTHING_BOUGHT = refusedSignIn(
-  "no_purchase",
-  "this account has bought nothing here that is still to be had",
-);
-const USED_SIGN_IN = refusedSignIn("nonce", "it was used before; ask for another challenge");
-const UNSIGNED = refusedSignIn(
-  "signature",
-  "its signature is not that of an account which has bought this here",
-);
-const UNASKED = {
-  kind: "unavailable",
-  refusal: {
-    code: "unexpected_verify_error",
-    detail: "the wallet could not be asked whether it has signed in; sign in again a little later",
-  },
-} as const satisfies Declined;
+export type { Grant, Recognized, SigningIn, Membership, Memberships } from "./recognition.ts";
 
 /** What a presented payment is for. */
 export interface Identified {
@@ -83,13 +64,15 @@ export interface Identified {
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<
   Presented,
-  "payment" | "accepted" | "accepts" | "binding" | "target" | "route" | "identifier"
+  | "payment"
+  | "accepted"
+  | "accepts"
+  | "isSettledAfter"
+  | "binding"
+  | "target"
+  | "route"
+  | "identifier"
 >;
-
-/** A sign-in, and what is asked for with it. */
-export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
-  readonly signIn: SignIn;
-}
 
 /** The ends of a request's hold of its payment: they have to be stored, however late. */
 export const HOLD_ENDS = ["leave", "delivered", "undelivered", "collected", "unread"] as const;
@@ -104,6 +87,7 @@ export type ServiceTransitionKind =
   | "replay"
   | "repeat"
   | "change"
+  | "answered"
   | "status"
   | HoldEnd;
 
@@ -124,16 +108,32 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
    */
   prove(payment: Payment, claimant: string, signal: AbortSignal): Promise<PayerProof | Declined>;
   /**
-   * What whoever has signed in has bought by such a request that may be had, in the order in which it is to be tried. It
-   * is looked up only once it is proven who that is, or where code has to be asked for that; and with it the sign-in is
-   * used. Throws what the ledger throws.
+   * Who has signed in, and what he has bought. That is looked up only once it is proven who he is, or where code has to be
+   * asked for that; and where he gets something by it, the sign-in is used. Refused where it changes nothing for him.
+   * Throws what the ledger throws.
    * @param claimant as of {@link PaymentService.prove}
    */
   signedIn(
     signingIn: SigningIn,
     claimant: string,
     signal: AbortSignal,
-  ): Promise<Result<readonly Payment[], Declined>>;
+  ): Promise<Result<Recognized, Declined>>;
+  /**
+   * Whether an account may have a session: it is a member somewhere, or has paid here. With it the sign-in is used.
+   * Throws what the ledger throws.
+   * @param claimant as of {@link PaymentService.prove}
+   */
+  openSession(
+    signIn: SignIn,
+    memberships: Memberships,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<Result<ProvenAccount, Declined>>;
+  /**
+   * Verifies a payment that the caller has claimed with these terms, and reserves for it, before somebody works for it.
+   * One that is good is to be charged, or its claim to be given back.
+   */
+  vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good">;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
@@ -155,6 +155,8 @@ export interface PaymentServiceOptions {
   readonly signers?: TextSigners | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
+  /** The same of the work that is done before it is paid. */
+  readonly works?: UnpaidWorks;
   readonly logger: Logger;
   readonly time: Time;
   readonly timeline?: Timeline | undefined;
@@ -168,18 +170,16 @@ export class LocalPaymentService implements PaymentService {
   readonly #settlement: Settlement;
   readonly #choosing: Choosing;
   readonly #proofs: Proofs;
-  readonly #signers: TextSigners | undefined;
+  readonly #recognition: Recognition;
   readonly #guard: Guard | undefined;
-  readonly #logger: Logger;
   readonly #refundsLast: NonNullable<PaymentServiceOptions["refundsLast"]>;
 
   constructor(options: PaymentServiceOptions) {
     const { facilitator, redemptions, proofs = new Proofs() } = options;
     const { feePayers = NO_FEE_PAYERS, networks = ALL_OPEN } = options;
     this.#proofs = proofs;
-    this.#signers = options.signers;
+    this.#recognition = new Recognition(options, (request) => this.read(request));
     this.#guard = options.guard;
-    this.#logger = options.logger;
     this.#refundsLast = options.refundsLast ?? (() => false);
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
@@ -243,6 +243,11 @@ export class LocalPaymentService implements PaymentService {
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
+    // Nobody works for it any more.
+    if (transition.kind === "released" || transition.kind === "leave") {
+      const isBackends = "isBackends" in transition && transition.isBackends;
+      this.#settlement.drop(key, isBackends ? "ours" : "spoilt");
+    }
     const isRefundedLast = this.#refundsLast(networkOfKey(key));
     const isBroken = "broken" in transition && isRefundedLast;
     const asked = isBroken
@@ -255,64 +260,16 @@ export class LocalPaymentService implements PaymentService {
     return this.#redemptions.answer(key);
   }
 
-  async signedIn(
-    { signIn, ...sale }: SigningIn,
-    claimant: string,
-    signal: AbortSignal,
-  ): Promise<Result<readonly Payment[], Declined>> {
-    const { address, network, nonce, untilMs } = signIn;
-    const hasKey = this.#signers?.hasKeySigned(network, signIn) ?? false;
-    // Asked, and counted, as soon as it is proven who signs in, and not of whom somebody names.
-    const barOf = () => this.#guard?.barOfAccount(network, address);
-    const bar = hasKey ? barOf() : undefined;
-    if (bar !== undefined) return err(bar);
-    const bought = await this.#boughtBy(signIn, sale, hasKey);
-    // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
-    if (!hasKey && bought.length > 0) {
-      const isSigned = await this.#askCode(signIn, claimant, signal);
-      if (isSigned === undefined) return err(UNASKED);
-      if (!isSigned) return err(UNSIGNED);
-      const barred = barOf();
-      if (barred !== undefined) return err(barred);
-    }
-    if (bought.length === 0) return err(hasKey ? NOTHING_BOUGHT : UNSIGNED);
-    const verdict = await this.#redemptions.useSignIn({ nonce, payer: address, untilMs });
-    if (verdict === "crowded") return err({ kind: "limited", seconds: CROWDED_SECONDS });
-    return verdict === "again" ? err(USED_SIGN_IN) : ok(bought);
+  signedIn(
+    ...asked: Parameters<PaymentService["signedIn"]>
+  ): ReturnType<PaymentService["signedIn"]> {
+    return this.#recognition.signedIn(...asked);
   }
 
-  /** One key is the same account on all chains of a kind; code is so on its own chain alone. */
-  async #boughtBy(
-    { address, network }: SignIn,
-    sale: Pick<ClaimTerms, "binding" | "target">,
-    hasKey: boolean,
-  ): Promise<readonly Payment[]> {
-    const { kind } = networkOf(network);
-    const payer = kind === "evm" ? checksumAddress(address) : address;
-    const all = await this.#redemptions.bought(payer, sale);
-    return all.flatMap(({ request }) => {
-      const { paymentPayload } = request;
-      const isTheirs = hasKey
-        ? findNetwork(paymentPayload.network)?.kind === kind
-        : paymentPayload.network === network;
-      const read = this.read(request);
-      return isTheirs && payerOf(paymentPayload) === payer && read.ok ? [read.value] : [];
-    });
-  }
-
-  /** Undefined: the chain does not answer. */
-  async #askCode(
-    signIn: SignIn,
-    claimant: string,
-    signal: AbortSignal,
-  ): Promise<boolean | undefined> {
-    const { network } = signIn;
-    try {
-      return await this.#signers?.hasCodeSigned(network, signIn, signal, claimant);
-    } catch (cause) {
-      this.#logger.warn({ err: cause, network }, "a wallet's code could not be asked who signs in");
-      return undefined;
-    }
+  openSession(
+    ...asked: Parameters<PaymentService["openSession"]>
+  ): ReturnType<PaymentService["openSession"]> {
+    return this.#recognition.openSession(...asked);
   }
 
   /** What is refused may have been used so long ago that its row is gone: the claim then says that. */
@@ -347,6 +304,15 @@ export class LocalPaymentService implements PaymentService {
 
   changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {
     return this.#redemptions.changed(...asked);
+  }
+
+  vet(...asked: Parameters<PaymentService["vet"]>): ReturnType<PaymentService["vet"]> {
+    return this.#settlement.vet(...asked);
+  }
+
+  /** Whoever asks through it is gone. */
+  dropWorks(): void {
+    this.#settlement.dropAll();
   }
 
   /** From here on it is no proof any more; one that is claimed, and given back, still is. */

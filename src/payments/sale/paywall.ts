@@ -1,11 +1,11 @@
 /**
  * The money side of a request: a presented payment is claimed, verified and settled before the
- * upstream sees anything, and is sold once. One payment has one flight through this process; whoever
+ * upstream sees anything, and is sold once. Where it is sold so, the upstream works for a payment that is claimed and
+ * verified, and is settled when there is something to sell (decision record 102). One payment has one flight through this process; whoever
  * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
  * have. So does a flight that finds the payment in the hands of another process.
  */
-import { hash, randomUUID } from "node:crypto";
-import { networkOf } from "../../http/ip-address.ts";
+import { randomUUID } from "node:crypto";
 import type { Payment } from "../facilitator.ts";
 import {
   type ClaimOutcome,
@@ -17,6 +17,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import type { BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
@@ -26,18 +27,24 @@ import {
   mayHold,
   NOT_LOOKED_UP,
   notChosen,
-  refusedSignIn,
+  NOTHING_LEFT,
   UNRESOLVED,
   type Admission,
   type GoodsRequest,
   type DeadClaim,
   type Presented,
   type Settled,
+  type Unbegun,
+  type UNSOLD,
 } from "./admission.ts";
+import { claimantOf } from "./claimant.ts";
+import { ANEW, type Flight, type Own, type Takeoff, type ClaimTurn } from "./flight.ts";
 import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, PaymentService } from "./payment-service.ts";
+import { NO_MEMBERSHIP, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
 import { Waiting } from "./waiting.ts";
+import { WorkFirst } from "./work-first.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
 export const RECORDED_WITHIN_MS = 1_000;
@@ -52,49 +59,15 @@ export interface PaywallOptions {
   readonly newIdempotencyKey?: () => string;
 }
 
-/** How a payment is taken off with. */
-interface Takeoff {
-  readonly signal: AbortSignal;
-  /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
-  readonly isNew: boolean;
-  /** What is answered where nobody has it, in place of charging it. */
-  readonly unclaimed?: Admission | undefined;
-}
-
-/** One payment's way from the claim to the recorded delivery. */
-interface Flight extends Takeoff {
-  readonly payment: Payment;
-  readonly presented: GoodsRequest;
-  readonly terms: ClaimTerms;
-  /** Ends the flight; the next one may begin. */
-  readonly land: () => void;
-}
-
-/**
- * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
- * failed as the delivery was to begin, and may have stored that it began.
- */
-type Turn = Admission | SoldClaim | "unsure" | "wait-over" | "lost";
-
-/**
- * Whoever had the payment has dropped it, and its payer may have become owed something since then: nobody is charged
- * for it before that is looked up.
- */
-const ANEW = "anew";
-type Own = Admission | typeof ANEW;
 /** How often that is done for one request; each time somebody else has dropped it. */
 const MAX_ANEW = 3;
-
-const NOTHING_LEFT = refusedSignIn(
-  "no_purchase",
-  "what this account has bought here was given as often as it is, or has ended meanwhile",
-);
 
 export class Paywall {
   readonly #options: PaywallOptions;
   #settlementWaitMs: number;
   readonly #payments: PaymentService;
   readonly #goods: Goods;
+  readonly #workFirst: WorkFirst;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
   /** Requests with new payments that collect what is owed, by the keys of these. */
@@ -106,6 +79,7 @@ export class Paywall {
     this.#settlementWaitMs = options.settlementWaitMs;
     this.#payments = options.payments;
     this.#goods = new Goods(options);
+    this.#workFirst = new WorkFirst(options.payments);
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
   }
 
@@ -127,23 +101,39 @@ export class Paywall {
     return IN_FLIGHT;
   }
 
-  /** What its payer has bought before by such a request, for whoever has signed in: nothing is charged. */
-  async admitSignedIn(signIn: SignIn, asked: GoodsRequest): Promise<Admission> {
-    const { time } = this.#options;
-    const settlementWaitMs = this.#settlementWaitMs;
+  /** See {@link PaymentService.openSession}. */
+  openSession(
+    signIn: SignIn,
+    memberships: Memberships,
+    client: string,
+  ): ReturnType<PaymentService["openSession"]> {
+    const signal = this.#options.time.timeout(this.#settlementWaitMs);
+    return this.#payments.openSession(signIn, memberships, claimantOf(client), signal);
+  }
+
+  /**
+   * What its payer has bought before by such a request, for whoever has signed in: nothing is charged. `recognized` where
+   * he has nothing of that, and is a member, or has paid for more than one request.
+   */
+  async admitSignedIn(
+    signIn: SignIn | BuyerSession,
+    asked: GoodsRequest,
+    { memberships, grant }: Pick<SigningIn, "memberships" | "grant"> = NO_MEMBERSHIP,
+  ): Promise<Admission> {
     const { binding, target, client } = asked;
-    const signal = time.timeout(settlementWaitMs);
-    let bought: readonly Payment[];
+    const signal = this.#options.time.timeout(this.#settlementWaitMs);
+    let recognized: Recognized;
     try {
-      const signingIn = { signIn, binding, target };
+      const signingIn = { signIn, binding, target, memberships, grant };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
-      bought = found.value;
+      recognized = found.value;
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
     let undecided: Admission | undefined;
-    for (const payment of bought) {
+    const { account, membership, granted } = recognized;
+    for (const payment of recognized.bought) {
       notePayment(payment.key);
       const takeoff = { proof: "signed-in", signal, isNew: true, unclaimed: NOTHING_LEFT } as const;
       const admission = await this.#join(payment, asked, takeoff);
@@ -151,7 +141,10 @@ export class Paywall {
       if (isUndecided(admission)) undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
     }
-    return undecided ?? NOTHING_LEFT;
+    if (undecided !== undefined) return undecided;
+    const isSession = "kind" in signIn;
+    if (membership === "none" && granted === null && !isSession) return NOTHING_LEFT;
+    return { kind: "recognized", account, granted };
   }
 
   async #admitOnce(presented: Presented): Promise<Own> {
@@ -225,9 +218,11 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, binding, target, route, identifier, misnamed } = presented;
+    const { payment, accepted, accepts, isSettledAfter } = presented;
+    const { binding, target, route, identifier, misnamed } = presented;
     try {
-      const asked = { payment, accepted, accepts, binding, target, route, identifier };
+      const offered = { payment, accepted, accepts, isSettledAfter };
+      const asked = { ...offered, binding, target, route, identifier };
       const identified = await this.#payments.identify(asked);
       if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {
         return { kind: "malformed", refusal: misnamed };
@@ -325,13 +320,16 @@ export class Paywall {
     const { key } = payment;
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
+    const course = { isUncharged: presented.work !== undefined, isWorked: false };
     let left: Promise<unknown> = Promise.resolve();
     const leave = (unbegun?: string): Promise<unknown> => {
       left = Promise.all([left, this.#goods.record(key, { kind: "leave", unbegun })]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
-    const stay = presented.onGone(() => void leave());
+    const stay = presented.onGone(
+      () => void leave(course.isUncharged ? terms.idempotencyKey : undefined),
+    );
     const land = (): void => {
       stay();
       // Stored later, it could be the next flight's that is left.
@@ -340,7 +338,8 @@ export class Paywall {
         landing.resolve();
       });
     };
-    const admission = await this.#board(key, { ...takeoff, payment, presented, terms, land });
+    const flight = { ...takeoff, payment, presented, terms, land, course };
+    const admission = await this.#board(key, flight);
     if (admission === ANEW) {
       land();
       return ANEW;
@@ -362,7 +361,9 @@ export class Paywall {
     if (admission.kind === "admitted") return admission;
     // Before the client is told, whose next request may come at once.
     if (mayHold(admission)) {
-      const unbegun = "unbegun" in admission ? admission.unbegun : undefined;
+      // Gone on with by whoever shows it next, it would be charged for work that nobody has done.
+      const known = course.isUncharged ? terms.idempotencyKey : undefined;
+      const unbegun = "unbegun" in admission ? admission.unbegun : known;
       await waitWithin(leave(unbegun), this.#recordedSoon(), undefined);
     }
     // Others need not wait while this request's body is read: the payment is delivered.
@@ -411,7 +412,7 @@ export class Paywall {
     }
   }
 
-  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
+  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<ClaimTurn> {
     if (flight.presented.isGone()) {
       // Nobody is charged who has left by then: he may have paid anew elsewhere, and been served.
       return claim.kind === "granted" ? this.#drop(key, flight, ABANDONED) : ABANDONED;
@@ -433,6 +434,8 @@ export class Paywall {
     const settled = await this.#settle(claim, flight);
     if (settled.kind !== "settled") return settled;
     if (flight.presented.isGone()) return ABANDONED;
+    const answer = await this.#workFirst.answerOf(key, claim, flight);
+    if (flight.presented.isGone()) return ABANDONED;
     try {
       const { idempotencyKey } = settled;
       const { target, claimant, proof } = flight.terms;
@@ -442,16 +445,22 @@ export class Paywall {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";
     }
-    return { kind: "admitted", paid: this.#goods.paid(key, settled, flight) };
+    return { kind: "admitted", paid: this.#goods.paid(key, settled, flight, answer) };
   }
 
   #settle(
     claim: Exclude<ClaimOutcome, { kind: "busy" | "sold" }>,
-    { payment, terms, signal }: Flight,
-  ): Promise<Settled> {
+    flight: Flight,
+  ): Promise<Settled | typeof UNSOLD> {
+    const { payment, presented, terms, signal } = flight;
     switch (claim.kind) {
       case "granted":
-        return this.#payments.charge(payment, terms, signal);
+        return presented.work === undefined
+          ? this.#payments.charge(payment, terms, signal)
+          : this.#workFirst.charge(presented.work, flight, {
+              drop: (answer, isBackends) => this.#drop(payment.key, flight, answer, isBackends),
+              settleBy: () => this.#patience(payment),
+            });
       case "unresolved":
         return this.#payments.resume(payment.key, claim, signal);
       case "settled":
@@ -468,9 +477,10 @@ export class Paywall {
     key: PaymentKey,
     { terms }: Flight,
     answer: Answer,
-  ): Promise<Answer | Admission> {
+    isBackends = false,
+  ): Promise<Answer | (typeof NOT_LOOKED_UP & Unbegun)> {
     try {
-      await this.#payments.step(key, { kind: "released" });
+      await this.#payments.step(key, { kind: "released", ...(isBackends && { isBackends }) });
       return answer;
     } catch (cause) {
       return { ...this.#notLookedUp(cause), unbegun: terms.idempotencyKey };
@@ -481,9 +491,4 @@ export class Paywall {
     this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
     return NOT_LOOKED_UP;
   }
-}
-
-/** One for each client, as far as its address tells: of IPv6 the network of 64 bits, within which it may move. */
-function claimantOf(client: string): string {
-  return hash("sha256", `coinslot claimant ${networkOf(client)}`);
 }

@@ -27,7 +27,10 @@ import { sooner, type Time } from "../../time/time.ts";
 import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
 import { saysUsed, type Refusal, type Result } from "../../x402/result.ts";
 import type { SettleResponse } from "../../x402/x402.ts";
+import { amountOf } from "../../ledger/payment-row.ts";
+import type { ReservedDraw } from "./reserved-purses.ts";
 import type { Reservation, SaleGuard } from "./sale-guard.ts";
+import { UnpaidWorks, type BegunWork, type WorkEnd } from "./unpaid-work.ts";
 import {
   explain,
   failureOf,
@@ -36,6 +39,7 @@ import {
   refusedSettlement,
   unavailable,
   UNRESOLVED,
+  type Barred,
   type Declined,
   type Begun,
   type FailedSettlement,
@@ -56,6 +60,23 @@ export interface SettlementOptions {
   readonly time: Time;
   /** Is told what is asked of the facilitator, and how long that takes. */
   readonly timeline?: Timeline | undefined;
+  /** Those of all payers in this process. Default: its own. */
+  readonly works?: UnpaidWorks | undefined;
+}
+
+/** A payment that may be charged now. */
+interface Good {
+  readonly kind: "good";
+  readonly verified: Verified;
+  /** As of {@link Reservation}. */
+  readonly decided: () => void;
+}
+
+/** A payment for which somebody works. */
+interface Vetted extends Pick<Good, "decided"> {
+  /** Of its claim. */
+  readonly idempotencyKey: string;
+  readonly work: BegunWork;
 }
 
 const UNDER_WAY =
@@ -83,13 +104,91 @@ interface Course {
 /** Rejects only with what the ledger throws; the payment is unresolved then. */
 export class Settlement {
   readonly #options: SettlementOptions;
+  readonly #works: UnpaidWorks;
+  /** Those for which somebody works: each is of a request that has its place, and is dropped with its claim. */
+  readonly #vetted = new Map<PaymentKey, Vetted>();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
+    this.#works = options.works ?? new UnpaidWorks(options.time);
   }
 
-  /** Verifies and settles a payment that this request has claimed. */
+  /** Verifies and settles a payment that this request has claimed; one that was vetted is judged as it is settled. */
   async charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+    const { key } = payment;
+    const vetted = this.#vetted.get(key);
+    if (vetted?.idempotencyKey === terms.idempotencyKey) {
+      this.#vetted.delete(key);
+      return this.#chargeVetted(vetted, { payment, terms, signal });
+    }
+    const good = await this.#take(payment, terms, signal);
+    if (good.kind !== "good") return good;
+    try {
+      const first = { askedBefore: null, handedOverAt: null, verified: good.verified };
+      return await this.#collect({ payment, terms, signal, ...first });
+    } finally {
+      good.decided();
+    }
+  }
+
+  /**
+   * Verifies a payment that this request has claimed, and reserves for it, as if it were charged now: then somebody works
+   * for it, and charges it, or drops it.
+   */
+  async vet(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Declined | "good"> {
+    const { key, request } = payment;
+    const good = await this.#take(payment, terms, signal);
+    if (good.kind !== "good") return good;
+    const { idempotencyKey } = terms;
+    const payer = payerOf(request.paymentPayload).toLowerCase();
+    const work = await this.#works.begin(payer, drawOf(payment, good.verified), signal);
+    if (typeof work === "object") {
+      this.drop(key, "spoilt");
+      this.#vetted.set(key, { idempotencyKey, work, decided: good.decided });
+      return "good";
+    }
+    good.decided();
+    const declined =
+      work === "crowded" ? refused("insufficient_funds", UNDER_WAY) : overworked(work);
+    return (await this.#release(key, terms)) ?? declined;
+  }
+
+  /** Nobody works any more for a payment that was vetted. Fine for any other. */
+  drop(key: PaymentKey, how: WorkEnd): void {
+    const vetted = this.#vetted.get(key);
+    if (vetted === undefined) return;
+    this.#vetted.delete(key);
+    vetted.decided();
+    vetted.work.end(how);
+  }
+
+  /** The same of all: whoever worked for them is gone. */
+  dropAll(): void {
+    for (const key of this.#vetted.keys()) this.drop(key, "ours");
+  }
+
+  /** What the chain said before the work counts no more: the purse may be empty, and the authorization used. */
+  async #chargeVetted(
+    { work, decided }: Vetted,
+    { payment, terms, signal }: Pick<Course, "payment" | "signal"> & { readonly terms: ClaimTerms },
+  ): Promise<Settled> {
+    let how: WorkEnd = "ours";
+    try {
+      const first = { askedBefore: null, handedOverAt: null };
+      const settled = await this.#collect({ payment, terms, signal, ...first });
+      if (settled.kind === "settled") how = "paid";
+      if (settled.kind !== "refused") return settled;
+      how = "spoilt";
+      if (saysUsed(settled.refusal.detail)) await this.#noteUsedElsewhere(payment.key, terms);
+      return settled;
+    } finally {
+      decided();
+      work.end(how);
+    }
+  }
+
+  /** Whether it may be charged now: by whom, for what, and whether it is good. What it takes of this hour is its own then. */
+  async #take(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Good | Declined> {
     const { key, network } = payment;
     const { guard } = this.#options;
     const { route } = terms;
@@ -102,12 +201,7 @@ export class Settlement {
       const reserved =
         guard?.barOf({ network, payer, route }) ?? (await this.#reserve(payment, verified, signal));
       if (reserved.kind !== "reserved") return (await this.#release(key, terms)) ?? reserved;
-      try {
-        const first = { askedBefore: null, handedOverAt: null, verified };
-        return await this.#collect({ payment, terms, signal, ...first });
-      } finally {
-        reserved.decided();
-      }
+      return { kind: "good", verified, decided: reserved.decided };
     }
     const kept = await this.#release(key, terms);
     if (kept !== undefined) return kept;
@@ -125,9 +219,7 @@ export class Settlement {
     const { guard } = this.#options;
     if (guard === undefined) return { kind: "reserved", decided: () => undefined };
     try {
-      const { purse, meansAtomic } = judged?.inspected ?? {};
-      const means = purse?.balanceAtomic ?? meansAtomic;
-      const reserved = await guard.reserve(key, request, means, signal);
+      const reserved = await guard.reserve(key, request, meansIn(judged), signal);
       return reserved === "crowded" ? refused("insufficient_funds", UNDER_WAY) : reserved;
     } catch (cause) {
       this.#warn(cause, network, "what is sold in this hour could not be counted");
@@ -327,6 +419,32 @@ export class Settlement {
     const level = cause instanceof CrowdedFault ? "debug" : "warn";
     this.#options.logger[level]({ err: cause, network }, said);
   }
+}
+
+function overworked(seconds: number): Barred {
+  const detail =
+    "too much is under way for this payer that is not paid yet, or was asked for and not paid for lately; " +
+    "nothing was charged, and the same payment may be sent again later";
+  return {
+    kind: "barred",
+    status: 429,
+    refusal: { code: "invalid_transaction_state", detail },
+    seconds,
+  };
+}
+
+/** What was seen in its payer's purse; undefined: nobody says, as where it is settled elsewhere. */
+function meansIn(judged: Verified["judged"]): bigint | undefined {
+  const { purse, meansAtomic } = judged?.inspected ?? {};
+  return purse?.balanceAtomic ?? meansAtomic;
+}
+
+function drawOf({ network, request }: Payment, { judged }: Verified): ReservedDraw | undefined {
+  const meansAtomic = meansIn(judged);
+  if (meansAtomic === undefined) return undefined;
+  const { asset } = request.paymentRequirements;
+  const purse = `${network} ${asset} ${payerOf(request.paymentPayload)}`.toLowerCase();
+  return { purse, amountAtomic: BigInt(amountOf(request)), meansAtomic };
 }
 
 function verdictNote(verdict: Verdict): StepEnd {

@@ -110,6 +110,28 @@ describe("all rules", () => {
   });
 });
 
+describe("a route that is paid after the work", () => {
+  test("says so in the table, in JSON, and where a request is explained", async () => {
+    const text = RULES.replace("mimeType: application/json }", "settle: after }");
+    const after = await stage.write("after.yaml", `publicUrl: https://api.example.com\n${text}`);
+    const said = async (...words: readonly string[]) =>
+      (await runHere(["routes", after, ...words])).stdout;
+    expect(await said()).toContain("0.01 USDC on base-sepolia, after the work");
+    const { rules } = JSON.parse(await said("--json"));
+    const told = rules.map(({ key, settle }: { key: string; settle?: string }) => [key, settle]);
+    expect(Object.fromEntries(told)).toMatchObject({
+      "GET /weather": "after",
+      "GET /reports/:id": undefined,
+    });
+    const explained = JSON.parse(await said("GET", "/weather", "--json"));
+    expect(explained.notes).toContainEqual(
+      expect.stringContaining("only what is goods is charged"),
+    );
+    const other = JSON.parse(await said("GET", "/reports/1", "--json"));
+    expect(other.notes.join()).not.toContain("settle: after");
+  });
+});
+
 const onSolana = (facilitator: string): string => `publicUrl: https://api.example.com
 upstream: http://127.0.0.1:1
 payTo: ${testKey(3).address}

@@ -35,7 +35,8 @@ import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../../src/x402/header.ts";
 import { BOTH_VERSIONS, X402_VERSION, type X402Version } from "../../../src/x402/x402.ts";
 import { inHeader } from "../../support/buyer.ts";
 import { ChainTextSigners } from "../../../src/mechanism/text-signers.ts";
-import { SignIns } from "../../../src/x402/sign-in.ts";
+import { Sessions } from "../../../src/x402/session.ts";
+import { SIGN_IN_PATH, SignIns } from "../../../src/x402/sign-in.ts";
 import { PaymentStatusUrls } from "../../../src/x402/payment-status.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
@@ -122,6 +123,9 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     redirects: "pass",
     goods: new Set(),
     input: null,
+    members: [],
+    grant: null,
+    isSettledAfter: false,
     ...options.sold,
   };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
@@ -143,6 +147,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     { methods: null, pattern: "/free", value: free },
     { methods: null, pattern: "/free/*", value: free },
   ];
+  const secret = { key: await ledger.signInKey(), publicUrl };
   const gateway = new Gateway({
     snapshot: {
       site: "",
@@ -155,13 +160,17 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       hosts: options.hosts ?? null,
       publicUrl,
       documents: new Set(),
-      statuses: options.tellsStatus
-        ? new PaymentStatusUrls({ key: await ledger.signInKey(), publicUrl })
-        : null,
+      statuses: options.tellsStatus ? new PaymentStatusUrls(secret) : null,
       answersPreflight: true,
       earlier: [],
       protocol: BOTH_VERSIONS,
-      signIn: { issuer: new SignIns({ key: await ledger.signInKey(), publicUrl }), networks: [] },
+      signIn: {
+        issuer: new SignIns(secret),
+        sessions: new Sessions({ ...secret, forMs: 3_600_000, notBeforeMs: 0 }),
+        url: publicUrl + SIGN_IN_PATH,
+        networks: [],
+        groups: [],
+      },
     },
     paywall: new Paywall({
       payments: new LocalPaymentService({

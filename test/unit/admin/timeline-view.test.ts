@@ -42,6 +42,21 @@ describe("a request on the operator's page", () => {
     expect(viewOf(record, { ...head, target }).query).toBe(shown);
   });
 
+  test("tells what the backend answered before it was paid, and nothing of that elsewhere", () => {
+    const step = (name: "work" | "delivery", note: string) =>
+      ({ name, atMs: 1, ms: 1, isGood: name === "delivery", note }) as const;
+    const end = { status: 404, outcome: "unsold", ms: 3 } as const;
+    const record = { id: "a-1", atMs: 0, head, key: null, error: null, end };
+    const steps = [step("work", "the backend answered 404")];
+    const names = ["402", "payment", "verification", "work", "settlement", "delivery"];
+    const { stages, outcome } = viewOf({ ...record, steps });
+    expect(stages.map(({ name }) => name)).toEqual(names);
+    expect(stages[3]).toMatchObject({ state: "bad", note: "the backend answered 404" });
+    expect(outcome).toBe("nothing to sell, not charged");
+    const plain = viewOf({ ...record, steps: [step("delivery", "the backend answered 200")] });
+    expect(plain.stages.map(({ name }) => name)).toEqual(names.filter((name) => name !== "work"));
+  });
+
   test("names of an endpoint that somebody complains of no more than the host", () => {
     const note = `HTTP 500 from <${KEYED}>, "${KEYED}" and ${KEYED}`;
     const step = { name: "verification", atMs: 1, ms: 1, isGood: false, note } as const;

@@ -57,7 +57,7 @@ function told(method: string, path: string): unknown {
   const resource = `http://localhost:8402${path}`;
   const [requirements] = plan.offers.accepts(resource);
   if (before?.kind !== "route" || before.value === null) throw new Error("it was not sold before");
-  expect(before.value.accepts(resource)).toEqual([requirements]);
+  expect(before.value.offers.accepts(resource)).toEqual([requirements]);
   return Object(requirements?.outputSchema).input;
 }
 

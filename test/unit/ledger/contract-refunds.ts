@@ -213,9 +213,11 @@ export function describeRefunds(open: OpenLedger): void {
       const claim = () => word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }));
       expect(await claim()).toBe("sold");
       expect(await ledger.bought(PAYER, SALE)).toHaveLength(1);
+      expect(await ledger.purchases(PAYER, null)).toHaveLength(1);
       expect(await ask(ledger)).toEqual({ kind: "done", state: "DELIVERED" });
       expect(await claim()).toBe("spent");
       expect(await ledger.bought(PAYER, SALE)).toEqual([]);
+      expect(await ledger.purchases(PAYER, null)).toEqual([]);
       expect(await replayed(ledger, key)).toBeUndefined();
       const asked = { target: TARGET, claimant: CLAIMANT, times: 9 };
       expect(await ledger.step(key, { kind: "repeat", asked })).toBe(false);

@@ -18,6 +18,8 @@ import {
   OTHER_BINDING,
   OTHER_TARGET,
   replayed,
+  SETTLEMENT,
+  sign,
   SALE,
   TARGET,
   termsOf,
@@ -70,6 +72,47 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
     // What is paid, and of which nothing has begun, is for any query of its path.
     const isOpen = state === "signed" || state === "settled" || state === "delivering";
     expect(await bought(ledger, { target: OTHER_TARGET })).toHaveLength(isOpen ? 1 : 0);
+  });
+
+  it.each<[StartState, number]>([
+    ["claimed", 0],
+    ["signed", 0],
+    ["settled", 1],
+    ["delivering", 1],
+    ["kept", 1],
+    ["delivered", 1],
+    ["failed", 0],
+    ["begunHanded", 0],
+  ])("has paid for it in state %s: %i", async (state, count) => {
+    const { ledger, time } = place();
+    const createdMs = time.nowMs;
+    await bring(ledger, payment, state);
+    const { network } = payment.request.paymentRequirements;
+    const paid = { key, network, route: null, createdMs };
+    const purchases = await ledger.purchases(PAYER, null);
+    expect(purchases).toEqual(Array.from({ length: count }, () => paid));
+    expect(await ledger.worker("a").purchases(PAYER.toUpperCase(), null)).toEqual(purchases);
+    expect(await ledger.purchases(`0x${"12".repeat(20)}`, null)).toEqual([]);
+    expect(await ledger.purchases(PAYER, ["GET /"])).toEqual([]);
+  });
+
+  it("is told the newest of what it has paid for first, of the routes that are asked for alone", async () => {
+    const { ledger, time } = place();
+    const routes = ["GET /one", "GET /two"];
+    for (const number of [1, 2, 3]) {
+      time.nowMs += 1;
+      const each = examplePayment(number);
+      const route = routes[number % 2];
+      await ledger.step(each.key, { kind: "claim", terms: termsOf(each, { route }) });
+      await sign(ledger, [each]);
+      await ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT });
+    }
+    const told = async (asked: readonly string[] | null) =>
+      (await ledger.purchases(PAYER, asked)).map((each) => each.key);
+    const [first, second, third] = [1, 2, 3].map((number) => examplePayment(number).key);
+    expect(await told(null)).toEqual([third, second, first]);
+    expect(await told(["GET /two"])).toEqual([third, first]);
+    expect(await told(["GET /one", "GET /three"])).toEqual([second]);
   });
 
   it("gets a kept answer as often, and so long, as whoever has it, who keeps it", async () => {

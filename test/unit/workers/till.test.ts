@@ -4,6 +4,8 @@ import { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { LedgerConflict } from "../../../src/ledger/ledger.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { systemTime } from "../../../src/time/time.ts";
+import type { Worked } from "../../../src/payments/sale/admission.ts";
+import { MAX_UNPAID_WORKS } from "../../../src/payments/sale/unpaid-work.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
 import { examplePayment, PAYER } from "../ledger/example-payment.ts";
 import { termsOf } from "../ledger/ledger-driver.ts";
@@ -209,6 +211,36 @@ describe("the death of a worker", () => {
     expect(await stateOf(ledger)).toBe("(none)");
   });
 
+  it("gives back what it worked for, and its payer's places for that", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    let begun = 0;
+    const all = Promise.withResolvers<void>();
+    const never = (): Promise<Worked> => {
+      begun += 1;
+      if (begun === MAX_UNPAID_WORKS) all.resolve();
+      return new Promise(() => undefined);
+    };
+    for (let number = 1; number <= MAX_UNPAID_WORKS; number += 1) {
+      void one.paywall.admit(presented(number, { work: never }));
+    }
+    await all.promise;
+    const work = async (): Promise<Worked> => ({ kind: "goods", sold: undefined });
+    expect(await other.paywall.admit(presented(90, { work }))).toMatchObject({
+      kind: "barred",
+      status: 429,
+    });
+    expect(await stateOf(ledger)).toBe("CLAIMED");
+    await one.die();
+    expect(await stateOf(ledger)).toBe("(none)");
+    expect(facilitator.settled).toEqual([]);
+    for (const number of [1, 90]) {
+      const paid = paidOf(await other.paywall.admit(presented(number, { work })));
+      expect(paid.answer).toBe("here");
+      await paid.delivered();
+    }
+  });
+
   it("breaks its delivery, which its sibling tries again; its own end is not noted any more", async () => {
     const { ledger, worker } = await workersStage();
     const [one, other] = [worker("1"), worker("2")];
@@ -228,7 +260,10 @@ describe("the death of a worker", () => {
 function tillBefore(answer: unknown): RemotePaymentService {
   const [near, far] = portPair();
   const serves = Object.fromEntries(
-    ["identify", "step", "charge", "answer", "signedIn"].map((name) => [name, () => answer]),
+    ["identify", "step", "vet", "charge", "answer", "signedIn", "openSession"].map((name) => [
+      name,
+      () => answer,
+    ]),
   );
   const other = new Channel(far, { serves, time: systemTime });
   onTestFinished(() => other.close());
@@ -257,16 +292,24 @@ describe("a till at the other end", () => {
     const payments = tillBefore(answer);
     const unreadable = { name: "ChannelFault", kind: "unreadable" };
     const offers = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
-    const asked = { ...offers, binding: "GET /", target: "/" };
+    const sale = { binding: "GET /", target: "/" };
+    const asked = { ...offers, ...sale };
+    const memberships = { key: "free", code: "none" } as const;
     await expect(
       payments.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject(unreadable);
     await expect(payments.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(
-      payments.signedIn({ signIn, binding: "GET /", target: "/" }, "", signal),
+      payments.signedIn({ signIn, memberships, grant: null, ...sale }, "", signal),
     ).rejects.toMatchObject(unreadable);
+    await expect(payments.openSession(signIn, memberships, "", signal)).rejects.toMatchObject(
+      unreadable,
+    );
     await expect(
       payments.charge(new Payment(key, request), termsOf({ request }), signal),
+    ).rejects.toMatchObject(unreadable);
+    await expect(
+      payments.vet(new Payment(key, request), termsOf({ request }), signal),
     ).rejects.toMatchObject(unreadable);
     await expect(payments.step(key, { kind: "delivering" })).rejects.toMatchObject(unreadable);
   });

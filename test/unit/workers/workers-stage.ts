@@ -10,6 +10,7 @@ import { Channel } from "../../../src/workers/channel.ts";
 import { WorkerSession } from "../../../src/workers/worker-session.ts";
 import { RemotePots } from "../../../src/workers/remote-pots.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
+import { UnpaidWorks } from "../../../src/payments/sale/unpaid-work.ts";
 import { SaleGuard, type SaleRules } from "../../../src/payments/sale/sale-guard.ts";
 import { ActedFacilitator, ALL_SOLD } from "../payments/sale/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
@@ -37,6 +38,7 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
   const facilitator = new ActedFacilitator(ledger);
   const logger = createLogger({ level: "silent", format: "json" });
   const guard = new SaleGuard({ ledger, rules: { ...ALL_SOLD, ...rules }, logger, time });
+  const works = new UnpaidWorks(time);
   const closing = new AbortController();
   onTestFinished(async () => {
     closing.abort();
@@ -49,7 +51,14 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
       const life = ledger.worker(name);
       const desk = new WorkerSession({
         life,
-        payments: new LocalPaymentService({ facilitator, redemptions: life, guard, logger, time }),
+        payments: new LocalPaymentService({
+          facilitator,
+          redemptions: life,
+          guard,
+          works,
+          logger,
+          time,
+        }),
         settlementWaitMs: SETTLEMENT_WAIT_MS,
         logger,
         time,

@@ -5,8 +5,10 @@ import {
   payableVersions,
   type AskedEarlier,
   type EarlierQuotes,
+  type QuotedEarlier,
 } from "../../../../src/gateway/offers/earlier-quotes.ts";
 import { Offers, type Offer } from "../../../../src/payments/sale/offers.ts";
+import { examplePayment } from "../../ledger/example-payment.ts";
 import { Router } from "../../../../src/gateway/paths/router.ts";
 
 const REPLACED_MS = 1_000_000;
@@ -24,10 +26,10 @@ function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather")
     extra: { name: "USDC", version: "2" },
   };
   const routes = [
-    { methods: ["GET"], pattern, value: new Offers([offer]) },
+    { methods: ["GET"], pattern, value: { offers: new Offers([offer]), members: [] } },
     { methods: ["GET"], pattern: "/free", value: null },
   ];
-  const router = new Router<Offers | null>(routes, {
+  const router = new Router<QuotedEarlier | null>(routes, {
     guarded: (value) => value !== null,
     unmatchedGuarded: true,
   });
@@ -43,7 +45,14 @@ function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather")
   };
 }
 
-const asked = { method: "GET", path: "/weather", target: "/weather?day=1", version: 1 } as const;
+const { paymentPayload: payment } = examplePayment(1).request;
+const asked = {
+  payment,
+  method: "GET",
+  path: "/weather",
+  target: "/weather?day=1",
+  version: 1,
+} as const;
 const amounts = (
   earlier: readonly EarlierQuotes[],
   nowMs: number,

@@ -66,6 +66,9 @@ async function openShop(
     redirects: "pass",
     goods: new Set(),
     input: null,
+    members: [],
+    grant: null,
+    isSettledAfter: false,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);

@@ -1,0 +1,56 @@
+/** Whom a route costs something else: members of its groups, by the account that they have proven to be theirs. */
+import type { OfferPage } from "./offers/offer-page.ts";
+import type { Offers } from "../payments/sale/offers.ts";
+import type { Memberships } from "../payments/sale/payment-service.ts";
+import type { PaymentPayload } from "../x402/x402.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import type { PayerList } from "../x402/payer-list.ts";
+import type { ProvenAccount } from "../x402/session.ts";
+
+/** What a route costs the members of one group. */
+export interface MemberTerms {
+  readonly group: string;
+  readonly list: Pick<PayerList, "has" | "hasOn">;
+  /** Null: nothing. */
+  readonly offers: Offers | null;
+  /** As of a plan. */
+  readonly page: OfferPage | null;
+}
+
+type Groups = readonly MemberTerms[];
+
+/**
+ * The first group that an account is in. A key is one account on all chains of its kind; the code at an address may be
+ * somebody else's on another chain, so that only an entry with that chain counts for it.
+ */
+export function memberOf(
+  groups: Groups,
+  { network, address, hasKey }: ProvenAccount,
+): MemberTerms | undefined {
+  return groups.find(({ list }) =>
+    hasKey ? list.has(network, address) : list.hasOn(network, address),
+  );
+}
+
+/** What it would be to each route of these groups, were it proven by a key, or by code. */
+export function membershipsOf(
+  groups: Groups,
+  account: Pick<ProvenAccount, "network" | "address">,
+): Memberships {
+  const membership = (hasKey: boolean): Memberships["key"] => {
+    const member = groups.length === 0 ? undefined : memberOf(groups, { ...account, hasKey });
+    if (member === undefined) return "none";
+    return member.offers === null ? "free" : "priced";
+  };
+  return { key: membership(true), code: membership(false) };
+}
+
+/** What is asked of the groups that a payment's payer is in: it is judged later whether he has signed it. */
+export function offersOfPayer(groups: Groups, payment: PaymentPayload): readonly Offers[] {
+  if (groups.length === 0) return [];
+  const { network } = payment;
+  const payer = payerOf(payment);
+  return groups.flatMap(({ list, offers }) => {
+    return offers !== null && list.has(network, payer) ? [offers] : [];
+  });
+}

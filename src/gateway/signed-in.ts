@@ -1,0 +1,86 @@
+/** Who says who he is: by a sign-in, or by a session that he got for one. Nothing is believed here but our own MAC. */
+import { systemTime } from "../time/time.ts";
+import { refuse, type Refusal, type Result } from "../x402/result.ts";
+import { SESSION_HEADER, type BuyerSession, type Sessions } from "../x402/session.ts";
+import {
+  decodeSignIn,
+  SIGN_IN_HEADER,
+  SIGN_IN_PATH,
+  type SignIn,
+  type SignIns,
+} from "../x402/sign-in.ts";
+import type { MemberTerms } from "./membership.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+
+const SIGN_IN_NAME = SIGN_IN_HEADER.toLowerCase();
+const SESSION_NAME = SESSION_HEADER.toLowerCase();
+
+/** Whom a gateway asks who he is, and on which networks he may have paid. */
+export interface SignInTerms {
+  readonly issuer: SignIns;
+  readonly sessions: Sessions;
+  /** Where sessions are asked for: absolute. */
+  readonly url: string;
+  /** All groups of members: those have sessions who have bought nothing. */
+  readonly groups: readonly MemberTerms[];
+  /** All on which anything is sold. */
+  readonly networks: readonly string[];
+}
+
+export interface ShownSignIn {
+  /** A sign-in is still to be proven; a refusal where it cannot be. */
+  readonly signIn: Result<SignIn | BuyerSession, Refusal>;
+  /** The header by which it was shown. */
+  readonly shownIn: string;
+}
+
+/** Read only where there is no payment: who shows one means that, and may have his earlier purchases by it. */
+export function readSignIn(
+  terms: SignInTerms,
+  { headers }: InboundRequest,
+  asked: { readonly resource: string; readonly networks: readonly string[] },
+): ShownSignIn | null {
+  const value = headers[SIGN_IN_NAME];
+  if (typeof value === "string") {
+    return { signIn: judge(terms, value, asked), shownIn: SIGN_IN_HEADER };
+  }
+  const { sessions } = terms;
+  const shown = headers[SESSION_NAME];
+  if (typeof shown === "string") {
+    return { signIn: sessions.read(shown, systemTime.now()), shownIn: SESSION_HEADER };
+  }
+  const kept = headers.cookie === undefined ? undefined : sessions.inCookies(headers.cookie);
+  if (kept === undefined) return null;
+  const session = sessions.read(kept, systemTime.now());
+  // A browser keeps what is over: whoever looks at the page is asked as anybody.
+  return session.ok ? { signIn: session, shownIn: "Cookie" } : null;
+}
+
+function judge(
+  { issuer }: SignInTerms,
+  value: string,
+  asked: { readonly resource: string; readonly networks: readonly string[] },
+): Result<SignIn, Refusal> {
+  const told = decodeSignIn(value);
+  return told.ok ? issuer.judge(told.value, asked, systemTime.now()) : told;
+}
+
+/** What is asked of the place of sign-ins beside a challenge: a session, or, null, that a browser forgets its own. */
+export type SessionRequest = { readonly signIn: Result<SignIn, Refusal> | null };
+
+/** Null: neither is. */
+export function readSessionRequest(
+  terms: SignInTerms,
+  { method, headers }: InboundRequest,
+  path: string,
+): SessionRequest | null {
+  if (path !== SIGN_IN_PATH) return null;
+  if (method === "DELETE") return { signIn: null };
+  if (method !== "POST") return null;
+  const value = headers[SIGN_IN_NAME];
+  if (typeof value !== "string") {
+    return { signIn: refuse("invalid_payload", `${SIGN_IN_HEADER} header is required`) };
+  }
+  const { url, networks } = terms;
+  return { signIn: judge(terms, value, { resource: url, networks }) };
+}

@@ -1,0 +1,82 @@
+/**
+ * What anybody may have looked up in the ledger: what became of a payment, and whether he may have a session. Each look
+ * counts as a request without payment, and takes a place as any other.
+ */
+import type { Paywall } from "../payments/sale/paywall.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { corsLines, crowdedAnswer, limitedAnswer, type OwnAnswer } from "./answers.ts";
+import type { Client } from "./client/client.ts";
+import type { Decision } from "./decision.ts";
+import { endWith, type RequestEnding } from "./ending.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import { statusAnswer } from "./payment-status.ts";
+import { openSession } from "./sessions.ts";
+import type { Visitor } from "./visitor.ts";
+import type { GatewaySettings, Generation, ServedSite, Work } from "./work.ts";
+
+type ClientOf = (request: InboundRequest, settings: GatewaySettings, site: ServedSite) => Client;
+
+export class Tellings {
+  readonly #paywall: Pick<Paywall, "status" | "openSession">;
+  readonly #work: Pick<Work, "place">;
+  readonly #clientOf: ClientOf;
+
+  constructor(
+    paywall: Pick<Paywall, "status" | "openSession">,
+    work: Pick<Work, "place">,
+    clientOf: ClientOf,
+  ) {
+    this.#paywall = paywall;
+    this.#work = work;
+    this.#clientOf = clientOf;
+  }
+
+  /** For whoever has the URL of a receipt. */
+  status(
+    visitor: Visitor,
+    payment: PaymentKey,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    return this.#tell(visitor, generation, site, async (_, lines) => {
+      const answer = statusAnswer(await this.#paywall.status(payment), lines);
+      return { answer, outcome: "free", meter: null };
+    });
+  }
+
+  session(
+    visitor: Visitor,
+    decision: Extract<Decision, { kind: "session" }>,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    return this.#tell(visitor, generation, site, ({ address }, lines) => {
+      return openSession(this.#paywall, decision, { address, lines });
+    });
+  }
+
+  async #tell(
+    visitor: Visitor,
+    { settings, challenge }: Generation,
+    site: ServedSite,
+    answer: (client: Client, lines: readonly string[]) => Promise<OwnAnswer>,
+  ): Promise<RequestEnding> {
+    const client = this.#clientOf(visitor.request, settings, site);
+    const lines = corsLines(site.cors, visitor.request);
+    const seconds = challenge.waitForWord(client);
+    if (seconds > 0) {
+      const limited = limitedAnswer(seconds, undefined, lines);
+      return endWith(visitor, { answer: limited, outcome: "limited", meter: null });
+    }
+    const placed = this.#work.place(client.address, visitor);
+    const leave = placed instanceof Promise ? await placed : placed;
+    if (leave === undefined) {
+      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
+    }
+    try {
+      return endWith(visitor, await answer(client, lines));
+    } finally {
+      leave();
+    }
+  }
+}

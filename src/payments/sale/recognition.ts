@@ -1,0 +1,230 @@
+/**
+ * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
+ * and what he is told to be a member of.
+ */
+import type { ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
+import type { TextSigners } from "../../mechanism/mechanism.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Time } from "../../time/time.ts";
+import { checksumAddress } from "../../x402/address.ts";
+import { networkOf } from "../../x402/network.ts";
+import { payerOf } from "../../x402/payment-key.ts";
+import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/session.ts";
+import type { SignIn } from "../../x402/sign-in.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { Payment } from "../facilitator.ts";
+import { refusedSignIn, type Declined, type Granted } from "./admission.ts";
+import type { SaleGuard } from "./sale-guard.ts";
+
+/** Whoever has too many sign-ins that still count waits for so long, seconds. */
+const CROWDED_SECONDS = 60;
+
+const NOTHING_BOUGHT = refusedSignIn(
+  "no_purchase",
+  "this account has bought nothing here that is still to be had",
+);
+const NO_SESSION = refusedSignIn(
+  "no_purchase",
+  "this account is no member, and has paid for nothing here that is still known; pay first, then sign in",
+);
+const USED_SIGN_IN = refusedSignIn("nonce", "it was used before; ask for another challenge");
+const UNSIGNED = refusedSignIn(
+  "signature",
+  "its signature is not that of an account which has bought this here",
+);
+const UNASKED = {
+  kind: "unavailable",
+  refusal: {
+    code: "unexpected_verify_error",
+    detail: "the wallet could not be asked whether it has signed in; sign in again a little later",
+  },
+} as const satisfies Declined;
+
+/** What a route is to an account: it costs it what it costs anybody, something else, or nothing. */
+export type Membership = "none" | "priced" | "free";
+
+/** By how an account proves that it is whoever asks: see {@link ProvenAccount.hasKey}. */
+export interface Memberships {
+  readonly key: Membership;
+  readonly code: Membership;
+}
+
+/** Of whom nothing is known but what he has bought. */
+export const NO_MEMBERSHIP = { memberships: { key: "none", code: "none" }, grant: null } as const;
+
+/** For how long who has paid for one of these routes has what is asked for. */
+export interface Grant {
+  /** Their keys. */
+  readonly routes: readonly string[];
+  readonly forMs: number;
+}
+
+/** Who says who he is, and what he asks for with that. */
+export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
+  readonly signIn: SignIn | BuyerSession;
+  readonly memberships: Memberships;
+  readonly grant: Grant | null;
+}
+
+/** Who has signed in, and what he gets for it. */
+export interface Recognized {
+  readonly account: ProvenAccount;
+  readonly membership: Membership;
+  /** The purchase by which he has what is asked for, without being a member; null: none. */
+  readonly granted: Granted | null;
+  /** What he has bought by such a request that may be had, in the order in which it is to be tried. */
+  readonly bought: readonly Payment[];
+}
+
+interface RecognitionGround {
+  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn">;
+  /** Default: nobody has signed anything. */
+  readonly signers?: TextSigners | undefined;
+  /** Default: all is sold to everybody. */
+  readonly guard?: Pick<SaleGuard, "barOfAccount"> | undefined;
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
+export class Recognition {
+  readonly #ground: RecognitionGround;
+  readonly #read: (request: FacilitatorRequest) => Result<Payment, Refusal>;
+
+  /** @param read makes a payment of what the ledger has kept */
+  constructor(
+    ground: RecognitionGround,
+    read: (request: FacilitatorRequest) => Result<Payment, Refusal>,
+  ) {
+    this.#ground = ground;
+    this.#read = read;
+  }
+
+  async signedIn(
+    { signIn, memberships, grant, ...sale }: SigningIn,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<Result<Recognized, Declined>> {
+    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
+      const membership = account.hasKey ? memberships.key : memberships.code;
+      const isFree = membership === "free";
+      const granted = isFree || grant === null ? null : await this.#granted(account, grant);
+      const hasAll = isFree || granted !== null;
+      const bought = hasAll ? [] : await this.#boughtBy(account, sale);
+      return { account, membership, granted, bought };
+    });
+    if (!found.ok) return found;
+    const { membership, granted, bought } = found.value;
+    if (membership === "free" || granted !== null || bought.length > 0)
+      return this.#use(signIn, found);
+    // What it costs may be asked for again with a sign-in, and with a session whatever comes of it.
+    return membership === "priced" || "kind" in signIn ? found : err(NOTHING_BOUGHT);
+  }
+
+  async openSession(
+    signIn: SignIn,
+    memberships: Memberships,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<Result<ProvenAccount, Declined>> {
+    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
+      const membership = account.hasKey ? memberships.key : memberships.code;
+      const purchases = await this.#ground.redemptions.purchases(account.address, null);
+      const bought = purchases.filter(({ network }) => isAccountOn(network, account));
+      return { account, membership, granted: null, bought };
+    });
+    if (!found.ok) return found;
+    const { account, membership, bought } = found.value;
+    if (membership === "none" && bought.length === 0) return err(NO_SESSION);
+    return this.#use(signIn, ok(account));
+  }
+
+  /**
+   * Proves who has signed in, and looks up what hangs on that.
+   * @param look what an account has here
+   */
+  async #recognize<
+    Had extends Omit<Recognized, "bought"> & { readonly bought: readonly unknown[] },
+  >(
+    signIn: SignIn | BuyerSession,
+    { claimant, signal }: { readonly claimant: string; readonly signal: AbortSignal },
+    look: (account: ProvenAccount) => Promise<Had>,
+  ): Promise<Result<Had, Declined>> {
+    const { address: told, network } = signIn;
+    const isSession = "kind" in signIn;
+    const hasKey = isSession
+      ? signIn.hasKey
+      : (this.#ground.signers?.hasKeySigned(network, signIn) ?? false);
+    const isProven = isSession || hasKey;
+    // Asked, and counted, as soon as it is proven who signs in, and not of whom somebody names.
+    const barOf = () => this.#ground.guard?.barOfAccount(network, told);
+    const bar = isProven ? barOf() : undefined;
+    if (bar !== undefined) return err(bar);
+    const address = networkOf(network).kind === "evm" ? checksumAddress(told) : told;
+    const had = await look({ address, network, hasKey });
+    if (isProven) return ok(had);
+    // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
+    const { membership, granted, bought } = had;
+    if (membership === "none" && granted === null && bought.length === 0) return err(UNSIGNED);
+    const isSigned = await this.#askCode(signIn, claimant, signal);
+    if (isSigned === undefined) return err(UNASKED);
+    const barred = isSigned ? barOf() : undefined;
+    if (barred !== undefined) return err(barred);
+    return isSigned ? ok(had) : err(UNSIGNED);
+  }
+
+  /** Each sign-in is used once; a session for as long as it lasts. */
+  async #use<Had>(
+    signIn: SignIn | BuyerSession,
+    had: Result<Had, Declined>,
+  ): Promise<Result<Had, Declined>> {
+    if ("kind" in signIn) return had;
+    const { nonce, address: payer, untilMs } = signIn;
+    const verdict = await this.#ground.redemptions.useSignIn({ nonce, payer, untilMs });
+    if (verdict === "crowded") return err({ kind: "limited", seconds: CROWDED_SECONDS });
+    return verdict === "again" ? err(USED_SIGN_IN) : had;
+  }
+
+  /** The newest purchase of one of those routes that is not older than they say. */
+  async #granted(account: ProvenAccount, { routes, forMs }: Grant): Promise<Granted | null> {
+    const purchases = await this.#ground.redemptions.purchases(account.address, routes);
+    const found = purchases.find(({ network }) => isAccountOn(network, account));
+    if (found === undefined) return null;
+    const untilMs = found.createdMs + forMs;
+    return this.#ground.time.now() < untilMs ? { key: found.key, untilMs } : null;
+  }
+
+  /** One key is the same account on all chains of a kind; code is so on its own chain alone. */
+  async #boughtBy(
+    account: ProvenAccount,
+    sale: Pick<ClaimTerms, "binding" | "target">,
+  ): Promise<readonly Payment[]> {
+    const { address } = account;
+    const all = await this.#ground.redemptions.bought(address, sale);
+    return all.flatMap(({ request }) => {
+      const { paymentPayload } = request;
+      const isTheirs =
+        isAccountOn(paymentPayload.network, account) && payerOf(paymentPayload) === address;
+      const read = this.#read(request);
+      return isTheirs && read.ok ? [read.value] : [];
+    });
+  }
+
+  /** Undefined: the chain does not answer. */
+  async #askCode(
+    signIn: SignIn,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<boolean | undefined> {
+    const { network } = signIn;
+    try {
+      return await this.#ground.signers?.hasCodeSigned(network, signIn, signal, claimant);
+    } catch (cause) {
+      this.#ground.logger.warn(
+        { err: cause, network },
+        "a wallet's code could not be asked who signs in",
+      );
+      return undefined;
+    }
+  }
+}

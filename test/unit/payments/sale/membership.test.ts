@@ -1,0 +1,158 @@
+/** Who is a member, or has a purchase that grants more: what he has for that, and nobody else. */
+import { describe, expect, test } from "vitest";
+import type { Memberships } from "../../../../src/payments/sale/payment-service.ts";
+import type { TextSigners } from "../../../../src/mechanism/mechanism.ts";
+import type { BuyerSession } from "../../../../src/x402/session.ts";
+import type { SignIn } from "../../../../src/x402/sign-in.ts";
+import { PAYER } from "../../ledger/example-payment.ts";
+import { paidOf, paywallStage, presented, sold, type PaywallStage } from "./paywall-stage.ts";
+
+const { payment: _payment, accepts: _accepts, ...asked } = presented();
+const elsewhere = { ...asked, client: "198.51.100.7", binding: "GET /else", target: "/else" };
+const ROUTE = "GET /premium-data";
+const HOUR_MS = 3_600_000;
+const GRANT = { routes: [ROUTE], forMs: HOUR_MS };
+const MEMBER: Memberships = { key: "free", code: "none" };
+const NOBODY: Memberships = { key: "none", code: "none" };
+
+class Signers implements TextSigners {
+  hasKey = true;
+  hasCode = false;
+  readonly asked: string[] = [];
+
+  hasKeySigned(): boolean {
+    return this.hasKey;
+  }
+
+  async hasCodeSigned(network: string): Promise<boolean> {
+    this.asked.push(network);
+    return this.hasCode;
+  }
+}
+
+async function stage(): Promise<PaywallStage & { readonly signers: Signers }> {
+  const signers = new Signers();
+  return { ...(await paywallStage({ signers })), signers };
+}
+
+let signed = 0;
+function signIn({ time }: PaywallStage, changes: Partial<SignIn> = {}): SignIn {
+  const nonce = (signed += 1).toString(16).padStart(32, "0");
+  const said = { address: PAYER, network: "base-sepolia", message: "", signature: "0x" } as const;
+  return { ...said, nonce, untilMs: time.now() + 300_000, ...changes };
+}
+
+function session({ time }: PaywallStage, changes: Partial<BuyerSession> = {}): BuyerSession {
+  const issuedMs = time.now();
+  const until = { issuedMs, untilMs: issuedMs + HOUR_MS };
+  const account = { address: PAYER, network: "base-sepolia", hasKey: true } as const;
+  return { kind: "session", ...account, ...until, ...changes };
+}
+
+async function buy(at: PaywallStage): Promise<void> {
+  await paidOf(await at.paywall.admit({ ...presented(), route: ROUTE })).delivered(sold());
+}
+
+/** How a request for something else ends: `granted`, `recognized`, or the code of its refusal. */
+async function asks(
+  at: PaywallStage,
+  who: SignIn | BuyerSession,
+  memberships: Memberships,
+  grant: typeof GRANT | null = null,
+): Promise<string | undefined> {
+  const admission = await at.paywall.admitSignedIn(who, elsewhere, { memberships, grant });
+  if (admission.kind === "recognized") return admission.granted ? "granted" : "recognized";
+  return admission.kind === "refused" ? admission.refusal.codeV2 : admission.kind;
+}
+
+describe("a member", () => {
+  test("is recognized by a sign-in, which is used by that where it costs nothing", async () => {
+    const at = await stage();
+    const once = signIn(at);
+    expect(await asks(at, once, MEMBER)).toBe("recognized");
+    expect(await asks(at, once, MEMBER)).toBe("invalid_siwx_nonce");
+    const cheaper = signIn(at);
+    expect(await asks(at, cheaper, { key: "priced", code: "none" })).toBe("recognized");
+    expect(await asks(at, cheaper, { key: "priced", code: "none" })).toBe("recognized");
+    expect(await asks(at, signIn(at), NOBODY)).toBe("invalid_siwx_no_purchase");
+  });
+
+  test("is recognized by a session as often as it is shown", async () => {
+    const at = await stage();
+    const shown = session(at);
+    expect(await asks(at, shown, MEMBER)).toBe("recognized");
+    expect(await asks(at, shown, MEMBER)).toBe("recognized");
+    expect(await asks(at, shown, NOBODY)).toBe("recognized");
+  });
+
+  test("is nobody by a signature that is none", async () => {
+    const at = await stage();
+    at.signers.hasKey = false;
+    expect(await asks(at, signIn(at), MEMBER)).toBe("invalid_siwx_signature");
+    expect(at.signers.asked).toEqual([]);
+    const byCode: Memberships = { key: "free", code: "free" };
+    expect(await asks(at, signIn(at), byCode)).toBe("invalid_siwx_signature");
+    at.signers.hasCode = true;
+    expect(await asks(at, signIn(at), byCode)).toBe("recognized");
+  });
+});
+
+describe("what a purchase grants", () => {
+  test("is had by whoever has paid, by each sign-in once, for its time", async () => {
+    const at = await stage();
+    const before = signIn(at);
+    expect(await asks(at, before, NOBODY, GRANT)).toBe("invalid_siwx_no_purchase");
+    await buy(at);
+    const once = signIn(at);
+    expect(await asks(at, once, NOBODY, GRANT)).toBe("granted");
+    expect(await asks(at, once, NOBODY, GRANT)).toBe("invalid_siwx_nonce");
+    expect(await asks(at, session(at), NOBODY, GRANT)).toBe("granted");
+    await at.time.advance(HOUR_MS - 1);
+    expect(await asks(at, session(at), NOBODY, GRANT)).toBe("granted");
+    await at.time.advance(1);
+    expect(await asks(at, session(at), NOBODY, GRANT)).toBe("recognized");
+    expect(at.facilitator.settled).toHaveLength(1);
+  });
+
+  test("is of that route, of that account, and of its chain where code has signed", async () => {
+    const at = await stage();
+    await buy(at);
+    const other = { ...GRANT, routes: ["GET /another"] };
+    expect(await asks(at, session(at), NOBODY, other)).toBe("recognized");
+    const stranger = `0x${"12".repeat(20)}`;
+    expect(await asks(at, session(at, { address: stranger }), NOBODY, GRANT)).toBe("recognized");
+    const byKey = session(at, { network: "base" });
+    expect(await asks(at, byKey, NOBODY, GRANT)).toBe("granted");
+    expect(await asks(at, { ...byKey, hasKey: false }, NOBODY, GRANT)).toBe("recognized");
+  });
+});
+
+describe("a session is given", () => {
+  const open = async (at: PaywallStage, who: SignIn, memberships = NOBODY) => {
+    const opened = await at.paywall.openSession(who, memberships, "198.51.100.7");
+    if (opened.ok) return opened.value;
+    return opened.error.kind === "refused" ? opened.error.refusal.codeV2 : opened.error.kind;
+  };
+
+  test("to members and to those who have paid, once for each sign-in; to strangers none", async () => {
+    const at = await stage();
+    const account = { address: PAYER, network: "base-sepolia", hasKey: true };
+    expect(await open(at, signIn(at))).toBe("invalid_siwx_no_purchase");
+    const member = signIn(at, { address: PAYER.toLowerCase() });
+    expect(await open(at, member, MEMBER)).toEqual(account);
+    expect(await open(at, member, MEMBER)).toBe("invalid_siwx_nonce");
+    await buy(at);
+    expect(await open(at, signIn(at))).toEqual(account);
+  });
+
+  test("for what code says on the chain on which it was asked, and where something hangs on it", async () => {
+    const at = await stage();
+    at.signers.hasKey = false;
+    at.signers.hasCode = true;
+    expect(await open(at, signIn(at))).toBe("invalid_siwx_signature");
+    expect(at.signers.asked).toEqual([]);
+    await buy(at);
+    expect(await open(at, signIn(at, { network: "base" }))).toBe("invalid_siwx_signature");
+    expect(await open(at, signIn(at))).toMatchObject({ hasKey: false, network: "base-sepolia" });
+  });
+});
