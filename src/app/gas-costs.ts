@@ -89,7 +89,8 @@ function routesByEarnings(config: Config, network: NetworkName): ReadonlyMap<big
         each.network === network && isSameToken(network, each.asset.address, dollar.address),
     );
     if (offer === undefined) continue;
-    const attodollars = (offer.amountAtomic * 10n ** BigInt(ATTODOLLAR_DECIMALS)) / unit;
+    const attodollars =
+      ((offer.leastAtomic ?? offer.amountAtomic) * 10n ** BigInt(ATTODOLLAR_DECIMALS)) / unit;
     routes.set(attodollars, [...(routes.get(attodollars) ?? []), key]);
   }
   return routes;

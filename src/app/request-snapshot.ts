@@ -5,16 +5,17 @@ import {
   shadowPriceOf,
   siteNames,
   sitesOf,
-  soldNetworks,
   type Config,
   type OfferSettings,
   type PricedAction,
+  type RouteAction,
   type RouteSettings,
   type Site,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
-import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
+import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
+import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
@@ -25,7 +26,12 @@ import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
 import type { ServedHosts } from "../gateway/client/other-hosts.ts";
-import { UNMATCHED, type Metrics, type RouteMeterSettings } from "../telemetry/metrics.ts";
+import {
+  UNMATCHED,
+  type Metrics,
+  type RouteMeter,
+  type RouteMeterSettings,
+} from "../telemetry/metrics.ts";
 import { atOnce, type Steps } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { paywallPage } from "../web/paywall-page.ts";
@@ -33,11 +39,13 @@ import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
-import { Sessions } from "../x402/session.ts";
-import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
+import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
+import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
+import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 
 /** What of a configuration the decisions about requests depend on. */
@@ -93,21 +101,22 @@ export function* snapshotSteps(
   const { publicUrl: base, protocol, site = "" } = config;
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
-  const signIns = isAsking ? new SignIns({ key, publicUrl: base }) : null;
-  const { forMs: sessionMs, notBefore } = config.sessions;
-  const notBeforeMs = notBefore === null ? 0 : Date.parse(notBefore);
-  const sessions = isAsking
-    ? new Sessions({ key, publicUrl: base, forMs: sessionMs, notBeforeMs })
-    : null;
+  const asker = isAsking ? signInTerms(config, { key, publicUrl: base }) : null;
   const { groups } = config.members;
-  const signIn = signIns && { issuer: signIns, now: () => systemTime.now() };
-  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
-    const { action } = route;
+  const signIn = asker && { issuer: asker.issuer, now: () => systemTime.now() };
+  const plannerAs = (route: RouteSettings) => {
     const meter = metrics.route(route.key, pricesOf(route));
+    return (action: RouteAction) => planOf(route, action, meter);
+  };
+  const planOf = (
+    route: RouteSettings,
+    action: RouteAction,
+    meter: RouteMeter,
+  ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") {
-      const shadow = shadowPriceOf(route);
+      const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
     const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
@@ -121,10 +130,10 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        return new OfferPage(shown, pageWriter(config, priced, drafts.networks, signIns !== null));
+        return new OfferPage(shown, pageWriter(config, priced, drafts.networks, asker !== null));
       };
       const page = pageOf(offers, action);
-      const { cacheControl, repeat, redirects } = action;
+      const { cacheControl, repeat, redirects, grantMs: forMs } = action;
       const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
       const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
@@ -135,11 +144,25 @@ export function* snapshotSteps(
         const shown = new Offers(asking, feePayers, terms);
         return { group, list, offers: shown, page: pageOf(shown, priced) };
       });
-      const { grantMs: forMs } = action;
       const grant = forMs === null ? null : { routes: [route.key], forMs };
       const known = { members, grant, isSettledAfter };
       const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+    };
+  };
+  const kept = new KeptPrices<PricedPlan>();
+  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
+    const planAs = plannerAs(route);
+    const { action } = route;
+    const price = action.kind === "priced" ? computedPrice(route, action) : undefined;
+    if (action.kind !== "priced" || price === undefined) return planAs(action);
+    return (method) => {
+      const computed: ComputedPlans<PricedPlan> = new AtPrices(
+        price,
+        (each) => ({ ...pricedPlan(planAs(actionAt(action, each))(method)), computed }),
+        kept,
+      );
+      return { ...pricedPlan(planAs(action)(method)), computed };
     };
   };
   const router = yield* Router.steps(byMethod(config.routes, planner), {
@@ -164,23 +187,11 @@ export function* snapshotSteps(
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([...documents, ...(signIns === null ? [] : signInPaths(config))]),
+    documents: new Set([...documents, ...(asker === null ? [] : signInPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
-    signIn: signIns &&
-      sessions && {
-        issuer: signIns,
-        sessions,
-        url: publicUrl + SIGN_IN_PATH,
-        networks: soldNetworks(config.routes),
-        groups: Object.entries(groups).map(([group, list]) => ({
-          group,
-          list,
-          offers: null,
-          page: null,
-        })),
-      },
+    signIn: asker,
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -206,6 +217,26 @@ export function* siteSteps(
   const [[, own] = []] = made;
   if (own === undefined) throw new Error("a configuration without a site");
   return { ...own, hosts: siteNames(made) };
+}
+
+/** Where its price is computed from the body, which passes unread, it is told between what. */
+function shadowOf(
+  route: RouteSettings,
+): NonNullable<Extract<RoutePlan, { kind: "free" }>["shadow"]> | null {
+  const range = shadowPriceOf(route);
+  const { action } = route;
+  if (action.kind !== "free" || action.shadow === undefined) return range;
+  const price = computedPrice(route, action.shadow);
+  if (price === undefined || price.readsBody) return range;
+  return (request) => {
+    const own = price.priceOf(request);
+    return own.ok ? dollarsText(own.value) : "no price";
+  };
+}
+
+function pricedPlan(plan: RoutePlan): PricedPlan {
+  if (plan.kind !== "priced") throw new Error("a route that is priced, and not sold");
+  return plan;
 }
 
 /** Of which routes /metrics tells. */
@@ -336,31 +367,37 @@ function* earlierOf(
   feePayers: FeePayers,
   replacedMs: number,
 ): Steps<EarlierQuotes> {
+  const computed = new Map<Offers, ComputedPlans<Offers>>();
+  const kept = new KeptPrices<Offers>();
   const priced = byMethod(routes, (route) => {
     const { action } = route;
     if (action.kind !== "priced") return () => null;
     const { memo, paymentIdentifier: identifier } = action;
     const terms = { memo, identifier };
-    const asked = (method: string, offers: PricedAction["offers"]) => {
-      const wanted = { route, action: { ...action, offers }, publicUrl, method };
-      return new Offers(offersOf(wanted), feePayers, terms);
-    };
-    return (method): QuotedEarlier => ({
-      offers: asked(method, action.offers),
-      members: action.prices.flatMap(({ group, offers }) => {
+    const offersAs = (sold: PricedAction, method: string) =>
+      new Offers(offersOf({ route, action: sold, publicUrl, method }), feePayers, terms);
+    const price = computedPrice(route, action);
+    return (method): QuotedEarlier => {
+      const offers = offersAs(action, method);
+      if (price !== undefined) {
+        const planAt = (each: Attodollars) => offersAs(actionAt(action, each), method);
+        computed.set(offers, new AtPrices(price, planAt, kept));
+      }
+      const asked = action.prices.flatMap(({ group, offers: own }) => {
         const list = members.groups[group] ?? NOBODY;
-        return offers.length === 0
-          ? []
-          : [{ group, list, offers: asked(method, offers), page: null }];
-      }),
-    });
+        const told = offersAs({ ...action, offers: own }, method);
+        return own.length === 0 ? [] : [{ group, list, offers: told, page: null }];
+      });
+      return { offers, members: asked };
+    };
   });
   const router = yield* Router.steps(priced, {
     guarded: (quoted: QuotedEarlier | null) => quoted !== null,
     unmatchedGuarded: unmatched === "deny",
   });
   const untilMs = replacedMs + longestQuoteMs(routes);
-  return { site, router, publicUrl: publicUrl ?? "", protocol, replacedMs, untilMs };
+  const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
+  return { ...told, replacedMs, untilMs };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -27,9 +27,9 @@ export function* saleRuleSteps(
     yield;
     if (action.kind !== "priced") continue;
     const asked = [...action.offers, ...action.prices.flatMap(({ offers }) => offers)];
-    const worths = asked.map(({ network, asset, amountAtomic }) => {
+    const worths = asked.map(({ network, asset, amountAtomic, leastAtomic }) => {
       decimals.set(nameOf(network, asset.address), asset.decimals);
-      return inMicrodollars(amountAtomic, asset.decimals);
+      return inMicrodollars(leastAtomic ?? amountAtomic, asset.decimals);
     });
     lowest.set(key, Math.min(...worths));
   }

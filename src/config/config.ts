@@ -38,7 +38,7 @@ export { NEEDS_RESTART } from "./restart-keys.ts";
 export type { MemberPrice } from "./routes/member-prices.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export { soldNetworks } from "./routes/sold-networks.ts";
-export type { PricedAction, RouteSettings } from "./routes/routes.ts";
+export type { PricedAction, RouteAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 
 /** So many tell two files apart. */

@@ -205,9 +205,9 @@ function isDollar({ network, asset }: OfferSettings): boolean {
 
 /** The cheapest in dollars, rounded up to whole cents; undefined when there is none. */
 function lowestCents(offers: PricedAction["offers"]): bigint | undefined {
-  const cents = offers.map(({ amountAtomic, asset: { decimals } }) => {
+  const cents = offers.map(({ amountAtomic, leastAtomic = amountAtomic, asset: { decimals } }) => {
     const unit = 10n ** BigInt(decimals);
-    return (amountAtomic * 100n + unit - 1n) / unit;
+    return (leastAtomic * 100n + unit - 1n) / unit;
   });
   return cents.reduce<bigint | undefined>(
     (least, each) => (least === undefined || each < least ? each : least),

@@ -8,6 +8,10 @@ import { Socket } from "node:net";
 import { PROXY_UPSTREAM, type Config, type RouteSettings } from "../config/config.ts";
 import { decide, type Decision } from "../gateway/decision.ts";
 import { Gateway } from "../gateway/gateway.ts";
+import { keepBody } from "../gateway/message/inbound.ts";
+import { priceByBody } from "../gateway/pricing-visit.ts";
+import { dollarsText } from "../pricing/computed-price.ts";
+import { computedPrice } from "../publishing/computed.ts";
 import type { FeePayers, QuoteTerms } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
@@ -65,6 +69,16 @@ export interface DryRequest {
   readonly target: string;
   /** Raw `name, value` pairs; Host is added. */
   readonly headers?: readonly string[];
+  /** Taken for JSON where no header says what it is. Default: it has none. */
+  readonly body?: Buffer | undefined;
+}
+
+/** What a request costs where each has its own price. */
+export interface RequestPrice {
+  /** `$0.0123`; null: it has none, and cannot be had. */
+  readonly dollars: string | null;
+  /** Why it has none, or why it is only the most that it may cost; null: it is its price. */
+  readonly why: string | null;
 }
 
 /** What becomes of a request. */
@@ -74,6 +88,8 @@ export interface DryOutcome {
   readonly route: RouteSettings | null;
   /** Null where a backend would answer, or where a payment would have to be looked into. */
   readonly answer: DryAnswer | null;
+  /** What the request costs; null where that is not computed. */
+  readonly price: RequestPrice | null;
 }
 
 export class DryGateway {
@@ -127,25 +143,28 @@ export class DryGateway {
     });
   }
 
-  ask({ method, target, headers = [] }: DryRequest): DryOutcome {
+  ask({ method, target, headers = [], body }: DryRequest): DryOutcome {
     const host = new URL(this.#config.publicUrl ?? "http://localhost").host;
     const names = headers.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
     const rawHeaders = names.includes("host") ? headers : ["Host", host, ...headers];
-    const request = requestOf(method, target, rawHeaders);
-    const decision = decide(this.#snapshot, request);
-    const route = this.#routeOf(decision);
+    const request = requestOf(method, target, [...rawHeaders, ...bodyLines(names, body)]);
+    if (body !== undefined) keepBody(request, body);
+    const decided = decide(this.#snapshot, request);
+    const route = this.#routeOf(decided);
+    const decision = withPrice(decided, request);
+    const price = priceOf(decision, route);
     if (decision.kind === "free" || decision.kind === "presented") {
-      return { decision, route, answer: null };
+      return { decision, route, answer: null, price };
     }
     const response = new DryResponse();
     this.#gateway.handleRequest(request, response);
-    return { decision, route, answer: response.answer };
+    return { decision, route, answer: response.answer, price };
   }
 
   /** What a priced route asks for at one URL; empty for any other request. */
   accepts(method: string, target: string): readonly PaymentRequirements[] {
     const { decision } = this.ask({ method, target });
-    return decision.kind === "challenge" ? decision.plan.offers.accepts(decision.resource) : [];
+    return decision.kind === "challenge" ? decision.offers.accepts(decision.resource) : [];
   }
 
   #routeOf(decision: Decision): RouteSettings | null {
@@ -204,6 +223,38 @@ function requestOf(method: string, target: string, headers: readonly string[]): 
   }
   request.headers = Object.fromEntries(joined);
   return request;
+}
+
+function bodyLines(names: readonly string[], body: Buffer | undefined): readonly string[] {
+  if (body === undefined) return [];
+  const type = names.includes("content-type") ? [] : ["Content-Type", "application/json"];
+  return [
+    ...type,
+    ...(names.includes("content-length") ? [] : ["Content-Length", `${body.length}`]),
+  ];
+}
+
+/** Its body is there already: nothing is waited for. */
+function withPrice(decision: Decision, request: IncomingMessage): Decision {
+  if (!("readsBody" in decision) || !decision.readsBody) return decision;
+  const priced = priceByBody({ request, replaying: null }, decision);
+  return priced instanceof Promise || priced.kind === "abandoned" ? decision : priced;
+}
+
+function priceOf(decision: Decision, route: RouteSettings | null): RequestPrice | null {
+  if (!("plan" in decision) || route?.action.kind !== "priced") return null;
+  if (route.action.computed === null) return null;
+  if (decision.kind === "unpriced") return { dollars: null, why: decision.detail };
+  if (!("priced" in decision) || decision.priced === undefined) return null;
+  const { to } = route.action.computed;
+  if (decision.provisional !== undefined) {
+    return { dollars: to, why: `the most that it may cost: ${decision.provisional}` };
+  }
+  const price = computedPrice(route, route.action)?.priceOf(decision.priced);
+  if (price === undefined) return null;
+  return price.ok
+    ? { dollars: dollarsText(price.value), why: null }
+    : { dollars: null, why: price.error };
 }
 
 const BY_PROXY = [PROXY_UPSTREAM];

@@ -13,7 +13,7 @@ import {
 import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
-import { DryGateway, type DryAnswer, type DryOutcome } from "./dry-gateway.ts";
+import { DryGateway, type DryAnswer, type DryOutcome, type RequestPrice } from "./dry-gateway.ts";
 import { notesOn } from "./explanation-notes.ts";
 import {
   inWinningOrder,
@@ -30,6 +30,8 @@ export interface ExplainQuestion {
   readonly url: string;
   /** Raw `name, value` pairs. */
   readonly headers: readonly string[];
+  /** Default: it has none. */
+  readonly body?: Buffer | undefined;
 }
 
 export interface Explanation {
@@ -46,6 +48,8 @@ export interface Explanation {
   readonly winner: RouteSettings | null;
   /** Rules that match the path as well, in the order in which they would win. */
   readonly beaten: readonly { readonly route: RouteSettings; readonly why: string }[];
+  /** What this very request costs; null where that is not computed. */
+  readonly price: RequestPrice | null;
   readonly forwarded: Forwarded | null;
   /** What the gateway answers; null where the backend does. */
   readonly answer: DryAnswer | null;
@@ -75,11 +79,14 @@ interface Forwarded {
 }
 
 /** The configuration must have routes; the question is for that of its sites which the URL or a Host line names. */
-export function explain(whole: Config, { method, url, headers }: ExplainQuestion): Explanation {
+export function explain(
+  whole: Config,
+  { method, url, headers, body }: ExplainQuestion,
+): Explanation {
   const config = siteFor(whole, valueOf(headers, "host") ?? URL.parse(url)?.host);
   const { target, notes } = targetOf(config, url);
   const dry = new DryGateway(config);
-  const outcome = dry.ask({ method, target, headers });
+  const outcome = dry.ask({ method, target, headers, body });
   const publicHost = new URL(config.publicUrl ?? "http://localhost").host;
   const read = readTarget(method, target, new Set([publicHost]));
   const path = read.kind === "ok" ? read.path : null;
@@ -96,6 +103,7 @@ export function explain(whole: Config, { method, url, headers }: ExplainQuestion
     why: whyOf(config, outcome, { matching, method: asked, path }),
     winner,
     beaten: beatenBy(winner, matching, asked),
+    price: outcome.price,
     forwarded: forwardedTo(config, outcome, { headers, target }),
     answer: outcome.answer,
     notes: [...notes, ...notesOn(config, { method, outcome, target })],
@@ -137,6 +145,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "malformed":
     case "signed-in":
     case "presented":
+    case "unpriced":
       return "priced";
     case "rejected":
       return "refused";

@@ -11,6 +11,8 @@ import {
   type RouteSettings,
 } from "../config/config.ts";
 import { Router } from "../gateway/paths/router.ts";
+import { computedPrice } from "../publishing/computed.ts";
+import { unitsOf } from "../pricing/exact-price.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { printable } from "../x402/printable.ts";
 
@@ -45,6 +47,7 @@ const MAX_AGENTS = 10_000;
 const OTHERS = "(others)";
 const NOBODY = "(no User-Agent)";
 const MICRODOLLARS = 1_000_000;
+const MICRO_DECIMALS = 6;
 
 /** One answered request, as a log tells it. */
 interface Logged {
@@ -95,7 +98,7 @@ export async function forecast(
       unsold += 1;
       continue;
     }
-    const price = dearest(sold.offers);
+    const price = priceOf(route, sold, logged);
     routes.add(route.key, logged, price);
     if (!logged.isPaying) agents.add(logged.agent, logged, price);
   }
@@ -129,8 +132,22 @@ function routeOf(router: Router<RouteSettings>, { method, target }: Logged): Rou
   return match.kind === "route" ? match.value : null;
 }
 
+/** Of what a line tells; where that is not enough for a price that is computed, the least that is sold. */
+function priceOf(
+  route: RouteSettings,
+  sold: PricedAction,
+  { method, target }: Logged,
+): bigint | undefined {
+  if (sold.computed === null) return dearest(sold.offers);
+  const price = computedPrice(route, sold);
+  const own =
+    price?.isOfTarget === true ? price.priceOf({ method, target, rawHeaders: [] }) : undefined;
+  if (own?.ok === true) return unitsOf(own.value, MICRO_DECIMALS);
+  return dearest([{ dollars: sold.computed.from }]);
+}
+
 /** In millionths of a dollar; undefined: in other tokens only. */
-function dearest(offers: readonly OfferSettings[]): bigint | undefined {
+function dearest(offers: readonly Pick<OfferSettings, "dollars">[]): bigint | undefined {
   const prices = offers.flatMap(({ dollars }) => {
     const [, whole = "", part = ""] = /^\$(\d+)(?:\.(\d{1,6}))?$/.exec(dollars ?? "") ?? [];
     if (whole === "") return [];

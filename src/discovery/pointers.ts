@@ -129,7 +129,9 @@ function describe({ resource, accepts, metadata }: DiscoveredResource): string {
   const method = Array.isArray(several)
     ? several.map((method) => (method === "*" ? "Any method" : plain(String(method)))).join(", ")
     : methodOf(first);
-  const prices = [...new Set(accepts.map(priceOf))].join(" or ");
+  const asked = [...new Set(accepts.map(priceOf))].join(" or ");
+  const { from } = Object(metadata?.["price"]);
+  const prices = typeof from === "string" ? `from ${plain(from)}, at most ${asked}` : asked;
   const text = plain(first?.description ?? "");
 
   const said =

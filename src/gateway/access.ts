@@ -1,4 +1,5 @@
 /** What the access log is told of a request: noted while it is served, and written when it was answered. */
+import type { PricedRequest } from "../pricing/computed-price.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -28,9 +29,13 @@ export function beginAccess(
 /** Notes what would have been asked; resolves with whether it would have been paid, as far as a payment was shown. */
 export function noteShadow(
   { access, request }: Visitor,
-  price: string,
+  price: string | ((request: PricedRequest) => string),
+  target: string,
 ): Extract<PaymentOutcome, "shadow" | "shadow-paid"> {
-  if (access !== null) access.would = price;
+  if (access !== null) {
+    const { method = "", rawHeaders } = request;
+    access.would = typeof price === "string" ? price : price({ method, target, rawHeaders });
+  }
   const shows = Object.values(PAYMENT_NAMES).some((name) => request.headers[name] !== undefined);
   return shows ? "shadow-paid" : "shadow";
 }

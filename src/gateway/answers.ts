@@ -7,6 +7,7 @@ import { noFeePayer, notTakenNow } from "../payments/sale/choice.ts";
 import type { Offers } from "../payments/sale/offers.ts";
 import { saidOfStop, secondsUntil } from "../payments/sale/stops.ts";
 import { systemTime } from "../time/time.ts";
+import { printable } from "../x402/printable.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { X402_VERSION, type SettleResponse, type X402Version } from "../x402/x402.ts";
@@ -173,6 +174,23 @@ export function unfitAnswer({ faults }: Unfit, cors: readonly string[]): Answer 
   const error = `${faults.join("; ")}; no payment was taken for this request`;
   return { status: 400, lines: cors, body: JSON.stringify({ error, faults }) };
 }
+
+/** Says that what is asked for is not the price of the request. */
+export function onlyTheMost(why: string): string {
+  return `this is the most that it may cost, not its price: ${why}`;
+}
+
+/** The request has no price, so nothing is asked for it, and no payment was taken. */
+export function unpricedAnswer(
+  { status, detail }: { readonly status: 400 | 411 | 413 | 415; readonly detail: string },
+  cors: readonly string[],
+): Answer {
+  const said = `this request has no price: ${printable(detail).slice(0, MAX_DETAIL)}`;
+  return errorAnswer(status, `${said}; no payment was taken for this request`, cors);
+}
+
+/** Longest reason for which a request has no price, characters: it may hold what the client has sent. */
+const MAX_DETAIL = 300;
 
 /** Nothing came from the upstream for a payment that was taken. `again`: it may still be delivered. */
 export function undeliveredAnswer(

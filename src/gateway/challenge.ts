@@ -6,7 +6,7 @@ import { X402_VERSION, X402_VERSION_2, type PaymentRequirements } from "../x402/
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import { unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
+import { onlyTheMost, unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
 import type { PresentedDecision, PricedDecision, PricedPlan } from "./decision.ts";
 import { offersOfPayer } from "./membership.ts";
@@ -35,6 +35,13 @@ const CHALLENGED = {
   error: `${PAYMENT_HEADERS[X402_VERSION]} header is required`,
   errorV2: `${PAYMENT_HEADERS[X402_VERSION_2]} header is required`,
 } as const;
+
+/** What is asked for is the most that the request may cost, and no payment for it yet. */
+function provisionally(why: string): Omit<Refused, "lines"> {
+  const { error, errorV2, ...rest } = CHALLENGED;
+  const said = `; ${onlyTheMost(why)}`;
+  return { ...rest, error: error + said, errorV2: errorV2 + said };
+}
 
 export interface ChallengeOptions {
   readonly paywall: Pick<Paywall, "isInFlight">;
@@ -121,28 +128,29 @@ export class Challenge {
     client: Client,
     lines: readonly string[],
   ): OwnAnswer | Promise<OwnAnswer> {
-    const { plan, offers, page, resource } = decision;
+    const { plan, offers, page, resource, provisional } = decision;
+    const challenged = provisional === undefined ? CHALLENGED : provisionally(provisional);
     if (page !== null) {
       const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
-        const said = CHALLENGED;
+        const said = challenged;
         const drafted = draftAnswer(drafts, { header, offers, resource, said, lines });
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }
       if (wantsPage(request)) {
         const accepted = request.headers["accept-encoding"];
         if (offers.areNone) {
-          const { status, lines: told } = this.#unpayable(decision, CHALLENGED.error, lines);
+          const { status, lines: told } = this.#unpayable(decision, challenged.error, lines);
           return asking(plan, page.answer(told, accepted, status), "challenged");
         }
         this.#unpaid.count(client.address, "asked");
-        const quoted = [...lines, ...offers.quoteLines(CHALLENGED, resource)];
+        const quoted = [...lines, ...offers.quoteLines(challenged, resource)];
         return asking(plan, page.answer(quoted, accepted), "challenged");
       }
     }
-    return this.ask(decision, client, { ...CHALLENGED, lines });
+    return this.ask(decision, client, { ...challenged, lines });
   }
 
   /**
@@ -167,6 +175,11 @@ export class Challenge {
   /** A payment was looked at, and is not taken: it counts, though nothing is asked for. */
   refused({ address }: Client): void {
     this.#unpaid.count(address, "refused");
+  }
+
+  /** A request has no price: it counts as one that was told its price, or as a payment that was not taken. */
+  unpriced({ address }: Client, { kind }: PricedDecision): void {
+    this.#unpaid.count(address, kind === "presented" || kind === "signed-in" ? "refused" : "asked");
   }
 
   /** Nothing is left to pay with: the operator is told, too. */

@@ -19,8 +19,10 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../x402/x402.ts";
+import type { PricedRequest } from "../pricing/computed-price.ts";
+import type { ComputedPlans } from "./computed-plans.ts";
 import type { DeclaredInput } from "./declared-input.ts";
-import { payableVersions, type EarlierQuotes } from "./offers/earlier-quotes.ts";
+import { payableVersions, readsEarlierBody, type EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
 import { isNamed } from "./message/field-values.ts";
@@ -48,7 +50,7 @@ export type RoutePlan =
       readonly meter: RouteMeter;
       readonly engine: Engine;
       /** What it would cost, were it not for the mode of the route; undefined: nothing. */
-      readonly shadow?: string;
+      readonly shadow?: string | ((request: PricedRequest) => string);
     }
   | PricedPlan;
 
@@ -66,7 +68,10 @@ export interface PricedPlan {
   readonly label: string;
   readonly meter: RouteMeter;
   readonly engine: Engine;
+  /** Where the price is computed and not known: the most that a request costs. */
   readonly offers: Offers;
+  /** The plans of the same route at the price of each request. Default: all cost the same. */
+  readonly computed?: ComputedPlans<PricedPlan>;
   /** In which it can be paid. */
   readonly tokens: readonly AcceptedToken[];
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
@@ -166,12 +171,20 @@ interface SoldPlace extends Place {
   readonly soldMethod: string;
   /** See {@link Snapshot.site}: what is paid for is a path of this one, and of no other. */
   readonly site: string;
+  /** From what a price is computed, as far as the head tells; undefined: nothing is, now or a short while ago. */
+  readonly priced?: PricedRequest;
+  /** Its body has to be read before its price is known: {@link plan} is that of the most that it may cost. */
+  readonly readsBody?: boolean;
+  /** Why what is asked for is not its price: a sentence without a final period. */
+  readonly provisional?: string;
 }
 
 /** A priced route, by what the request brought for it. */
 export type PricedDecision = SoldPlace &
   (
     | { readonly kind: "challenge" }
+    /** It has no price, and cannot be had: its expression fails, or comes to what is not sold. */
+    | { readonly kind: "unpriced"; readonly status: 400 | 411 | 413 | 415; readonly detail: string }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | (ShownSignIn & {
         /** No payment, but who asks. */
@@ -242,15 +255,28 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
-  const resource = snapshot.publicUrl + target.raw;
+  return decideSale(snapshot, request, plan, place);
+}
+
+/** What becomes of a request to a priced route, by what it brings and by what it costs. */
+function decideSale(
+  snapshot: Snapshot,
+  request: InboundRequest,
+  plan: PricedPlan,
+  place: Place,
+): MemberDecision | PricedDecision {
+  const { method = "" } = request;
+  const resource = snapshot.publicUrl + place.target;
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
-  const soldMethod = soldMethodOf(snapshot.router, plan, method, target.path);
-  const { offers, page } = plan;
-  const sold = { plan, offers, page, resource, soldMethod, site: snapshot.site, ...place };
+  const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
+  const told = { ...atPlan(plan), resource, soldMethod, site: snapshot.site, ...place };
+  const isPriced = plan.computed !== undefined || earlier.length > 0;
+  const sold = isPriced ? pricedByHead(told, brought, request, earlier) : told;
+  if (isUnpriced(sold)) return sold;
   if (brought.kind === "challenge") return whoAsks(snapshot, request, sold);
   if (brought.kind !== "presented") return { ...brought, ...sold };
-  const name = readIdentifier(brought.payment, offers.identifier);
+  const name = readIdentifier(brought.payment, sold.offers.identifier);
   return { ...brought, name, method, earlier, ...sold };
 }
 
@@ -277,6 +303,37 @@ function freeMember(
   const member = memberOf(plan.members, account);
   if (member === undefined || member.offers !== null) return null;
   return { kind: "member", plan, account, group: member.group, shownIn, target, path };
+}
+
+/** What is asked for by a plan of anybody. */
+export function atPlan(plan: PricedPlan): Pick<PricedDecision, "plan" | "offers" | "page"> {
+  const { offers, page } = plan;
+  return { plan, offers, page };
+}
+
+type Unpriced = Extract<PricedDecision, { kind: "unpriced" }>;
+
+function isUnpriced(sold: SoldPlace | Unpriced): sold is Unpriced {
+  return "kind" in sold;
+}
+
+/** With the price of the request, where its head alone tells it. */
+function pricedByHead(
+  sold: SoldPlace,
+  brought: Brought,
+  { rawHeaders }: InboundRequest,
+  earlier: readonly EarlierQuotes[],
+): Unpriced | SoldPlace {
+  const { plan, soldMethod: method, target, path } = sold;
+  const { computed } = plan;
+  const priced: PricedRequest = { method, target, rawHeaders };
+  const isEarlier =
+    brought.kind === "presented" && readsEarlierBody(earlier, { method, path }, systemTime.now());
+  if (computed === undefined) return { ...sold, priced, ...(isEarlier && { readsBody: true }) };
+  if (computed.readsBody) return { ...sold, priced, readsBody: true };
+  const own = computed.planFor(priced);
+  if (!own.ok) return { ...sold, kind: "unpriced", status: 400, detail: own.error };
+  return { ...sold, priced, ...atPlan(own.value), ...(isEarlier && { readsBody: true }) };
 }
 
 /** Of one route only: else what a cheap `HEAD` has cost would pay for its `GET`. */

@@ -5,6 +5,7 @@
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
 import type { Admission, GoodsRequest, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { BUYER_LEFT } from "../telemetry/timeline.ts";
@@ -21,7 +22,7 @@ import {
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
-import type { Challenge } from "./challenge.ts";
+import { acceptable, type Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
 import {
   shownIn,
@@ -81,6 +82,7 @@ export function goodsRequest(
   },
   work: { readonly work: NonNullable<GoodsRequest["work"]> } | null,
 ): GoodsRequest {
+  const { plan } = decision;
   return {
     binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
     target: soldTarget(decision),
@@ -92,8 +94,19 @@ export function goodsRequest(
     onGone: (listener) => visitor.onGone(listener),
     onReset: (listener) => visitor.onReset(listener),
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
+    ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
     readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
   };
+}
+
+/** What a payment for a computed price may be for, or was for: this request at its price, and no other. */
+function exactlyAsked(
+  decision: PresentedDecision | SignedInDecision,
+): readonly PaymentRequirements[] {
+  if (decision.kind === "presented") return acceptable(decision);
+  const { plan, offers, resource, version } = decision;
+  const members = plan.members.flatMap((each) => (each.offers === null ? [] : [each.offers]));
+  return [offers, ...members].flatMap((each) => each.requirements(resource, version));
 }
 
 /** Of a priced route, for who has it for nothing: what is sold is not for shared caches, and whose it is goes along. */

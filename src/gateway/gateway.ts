@@ -10,8 +10,10 @@
  *            -> free | member -> crowded -------------------------> answer 503
  *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
+ *                      -> unpriced -------------------------------> answer 400 | 411 | 413 | 415
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
- *                                                                   with; a page where a browser asks
+ *                                                                   with; a page where a browser asks; by a body that
+ *                                                                   decides the price: crowded | unpriced | challenge
  *                      -> signed-in | presented -> crowded -------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> barred ------> answer 403 | 429 | 503
@@ -37,8 +39,7 @@ import type { Admission } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
-import { beginAccess, noteShadow } from "./access.ts";
+import { beginAccess } from "./access.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -48,8 +49,8 @@ import {
   settlementLines,
   statusLines,
   unfitAnswer,
+  unpricedAnswer,
   unservableAnswer,
-  upstreamAnswer,
   type OwnAnswer,
 } from "./answers.ts";
 import { acceptable, nameOf } from "./challenge.ts";
@@ -59,23 +60,12 @@ import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
   shownIn,
   versionOf,
-  type FreeDecision,
-  type MemberDecision,
-  type PricedPlan,
   type PresentedDecision,
   type PricedDecision,
   type SignedInDecision,
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
-import {
-  deliver,
-  goodsRequest,
-  memberPassage,
-  replay,
-  unserved,
-  UNSOLD,
-  type PricedVisit,
-} from "./delivery.ts";
+import { deliver, goodsRequest, replay, unserved, type PricedVisit } from "./delivery.ts";
 import { deliverHeld } from "./held-delivery.ts";
 import { HeldBytes } from "./held-response.ts";
 import { HeldWork } from "./held-work.ts";
@@ -85,10 +75,11 @@ import { hasRequestBody } from "./message/request-body.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { memberOf, membershipsOf } from "./membership.ts";
-import type { Passage } from "./upstream/passage.ts";
-import type { Delivery } from "./upstream/upstream.ts";
-import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
-import { Tellings } from "./tellings.ts";
+import { isAwaited } from "./priced-body.ts";
+import { priceByBody } from "./pricing-visit.ts";
+import { Passing } from "./passing.ts";
+import { decideInSpan, RequestTrace } from "./request-trace.ts";
+import { Tellings, type ClientOf } from "./tellings.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 import {
@@ -98,13 +89,6 @@ import {
   type Generation,
   type ServedSite,
 } from "./work.ts";
-
-/** What is handed on that nobody pays for. */
-interface Passing {
-  readonly plan: Pick<PricedPlan, "engine" | "meter">;
-  readonly outcome: PaymentOutcome;
-  readonly passage: Omit<Passage, "client">;
-}
 
 /** The client left before anything was forwarded. */
 const ABANDONED = { kind: "abandoned", status: null, sent: false } as const;
@@ -123,6 +107,7 @@ export class Gateway {
   readonly #telemetry: Telemetry;
   readonly #endings: Endings;
   readonly #tellings: Tellings;
+  readonly #passing: Passing;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
@@ -134,7 +119,9 @@ export class Gateway {
     this.work = new Work(options);
     this.#challenged = options.challenged;
     this.#paywall = paywall;
-    this.#tellings = new Tellings(paywall, this.work, (...asked) => this.#clientOf(...asked));
+    const clientOf: ClientOf = (...asked) => this.#clientOf(...asked);
+    this.#tellings = new Tellings(paywall, this.work, clientOf);
+    this.#passing = new Passing(telemetry, this.work, clientOf);
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
     this.#unnamed = new UnnamedProxies(telemetry.logger);
@@ -219,70 +206,16 @@ export class Gateway {
       case "session":
         return this.#tellings.session(visitor, decision, generation, site);
       case "free":
-        return this.#serveFree(visitor, decision, generation, site);
+        return this.#passing.free(visitor, decision, generation, site);
       case "member":
-        return this.#serveMember(visitor, decision, generation, site);
+        return this.#passing.member(visitor, decision, generation, site);
       case "challenge":
       case "malformed":
       case "signed-in":
       case "presented":
+      case "unpriced":
         return this.#sell(visitor, decision, generation, site);
     }
-  }
-
-  /** Nothing is asked for but a place, which is taken without a promise where one is left. */
-  #serveFree(
-    visitor: Visitor,
-    { plan, target }: FreeDecision,
-    generation: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    const outcome = plan.shadow === undefined ? "free" : noteShadow(visitor, plan.shadow);
-    return this.#pass(visitor, { plan, outcome, passage: { target, ...UNSOLD } }, generation, site);
-  }
-
-  /** A priced route is free for who is known to be a member, by the same way. */
-  #serveMember(
-    visitor: Visitor,
-    decision: MemberDecision,
-    generation: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    const { plan } = decision;
-    const passage = memberPassage(decision, corsLines(site.cors, visitor.request));
-    return this.#pass(visitor, { plan, outcome: "member", passage }, generation, site);
-  }
-
-  async #pass(
-    visitor: Visitor,
-    { plan, outcome, passage }: Passing,
-    { settings }: Generation,
-    site: ServedSite,
-  ): Promise<RequestEnding> {
-    const { meter } = plan;
-    const client = this.#clientOf(visitor.request, settings, site);
-    const placed = this.work.place(client.address, visitor);
-    const leave = placed instanceof Promise ? await placed : placed;
-    if (leave === undefined) {
-      return endWith(visitor, { answer: crowdedAnswer([]), outcome: "rejected", meter });
-    }
-    try {
-      const delivery = await forward(visitor, plan.engine, { ...passage, client });
-      return this.#passed(visitor, delivery, { outcome, meter });
-    } finally {
-      leave();
-    }
-  }
-
-  /** Nobody has paid for it: an answer that there is not is owed to nobody. */
-  #passed(
-    visitor: Visitor,
-    delivery: Delivery,
-    { outcome, meter }: { readonly outcome: PaymentOutcome; readonly meter: RouteMeter },
-  ): RequestEnding {
-    if (delivery.kind !== "unanswered") return endingOf(delivery, outcome, meter);
-    const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
-    return unserved(visitor, delivery, own, this.#telemetry);
   }
 
   /** A priced route: a payment is looked at in its turn and its place, and nothing else takes one. */
@@ -299,6 +232,8 @@ export class Gateway {
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
+    const isAsked = decision.kind === "challenge" || decision.kind === "malformed";
+    if (isAsked && decision.readsBody === true) return this.#quote(visit);
     if (decision.kind !== "presented" && decision.kind !== "signed-in") {
       return this.#end(visit, decision);
     }
@@ -308,18 +243,67 @@ export class Gateway {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
         .run(async () => {
-          const work = this.#workOf(visit);
-          try {
-            const ending = await this.#end(visit, await this.#admit(visit, decision, work), work);
-            const { kind, version } = decision;
-            if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
-            return ending;
-          } finally {
-            work?.free();
-          }
+          const ending = await this.#sellAt(visit, decision);
+          const { kind, version } = decision;
+          if (kind === "presented") this.#telemetry.metrics.presented(version, ending.outcome);
+          return ending;
         })
         .finally(leave);
     });
+  }
+
+  /** What an unpaid request costs whose body says that: in a place, since its body is waited for. */
+  #quote(visit: PricedVisit): RequestEnding | Promise<RequestEnding> {
+    const { visitor, decision } = visit;
+    if (isAwaited(visitor)) return this.#quoteByBody(visit);
+    const priced = priceByBody(visitor, decision);
+    if (priced instanceof Promise) return priced.then((each) => this.#priced(visit, each));
+    return this.#priced(visit, priced);
+  }
+
+  async #quoteByBody(visit: PricedVisit): Promise<RequestEnding> {
+    const { visitor, decision, client } = visit;
+    const placed = this.work.place(client.address, visitor);
+    const leave = placed instanceof Promise ? await placed : placed;
+    if (leave === undefined) return this.#end(visit, { kind: "crowded" });
+    try {
+      return await this.#priced(visit, await priceByBody(visitor, decision));
+    } finally {
+      leave();
+    }
+  }
+
+  /** A payment, or who has paid before, by the price of this very request. */
+  async #sellAt(
+    visit: PricedVisit,
+    decision: PresentedDecision | SignedInDecision,
+  ): Promise<RequestEnding> {
+    if (decision.readsBody !== true) return this.#charge(visit, decision);
+    return this.#priced(visit, await priceByBody(visit.visitor, decision));
+  }
+
+  #priced(
+    visit: PricedVisit,
+    decision: PricedDecision | { readonly kind: "abandoned" },
+  ): RequestEnding | Promise<RequestEnding> {
+    if (decision.kind === "abandoned") return this.#end(visit, decision);
+    const own = { ...visit, decision };
+    if (decision.kind !== "presented" && decision.kind !== "signed-in") {
+      return this.#end(own, decision);
+    }
+    return this.#charge(own, decision);
+  }
+
+  async #charge(
+    visit: PricedVisit,
+    decision: PresentedDecision | SignedInDecision,
+  ): Promise<RequestEnding> {
+    const work = this.#workOf(visit);
+    try {
+      return await this.#end(visit, await this.#admit(visit, decision, work), work);
+    } finally {
+      work?.free();
+    }
   }
 
   /**
@@ -398,6 +382,11 @@ export class Gateway {
         const answer = ledAnswer(at, [...lines, ...receipt, ...statusLines(status)]);
         return endWith(visitor, { answer, outcome: "replayed", meter });
       }
+      case "unpriced": {
+        challenge.unpriced(client, decision);
+        const answer = unpricedAnswer(outcome, lines);
+        return endWith(visitor, { answer, outcome: "rejected", meter });
+      }
       case "unfit": {
         const answer = unfitAnswer(outcome, lines);
         challenge.refused(client);
@@ -438,10 +427,7 @@ export class Gateway {
     if (granted !== null || member?.offers === null) {
       const group = granted === null ? (member?.group ?? null) : null;
       const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
-      const passage = { ...memberPassage({ ...known, target, path }, lines), client };
-      return forward(visitor, plan.engine, passage).then((delivery) =>
-        this.#passed(visitor, delivery, { outcome: "member", meter: plan.meter }),
-      );
+      return this.#passing.recognized(visitor, { ...known, target, path }, { client, lines });
     }
     if (member === undefined) return this.#ask(visit, decision);
     const { offers, page } = member;

@@ -7,7 +7,14 @@ import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { encodeHeaderJson, RECEIPT_HEADERS } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { pendingV2 } from "../x402/version-2.ts";
-import { errorText, RETRY_AFTER, saysWhere, settlementLines, type Help } from "./answers.ts";
+import {
+  errorText,
+  onlyTheMost,
+  RETRY_AFTER,
+  saysWhere,
+  settlementLines,
+  type Help,
+} from "./answers.ts";
 import { versionOf, type PricedDecision } from "./decision.ts";
 
 export interface Refused extends Said {
@@ -42,7 +49,9 @@ export function readRefusal(
     told: Refusal,
     lines = cors,
   ): NotTaken => {
-    const refusal = { ...told, detail: saysWhere(told.detail, help) };
+    const { provisional } = decision;
+    const only = provisional === undefined ? "" : `; ${onlyTheMost(provisional)}`;
+    const refusal = { ...told, detail: saysWhere(told.detail, help) + only };
     const errorV2 = errorText(refusal, X402_VERSION_2);
     return {
       status,

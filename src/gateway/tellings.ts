@@ -14,7 +14,12 @@ import { openSession } from "./sessions.ts";
 import type { Visitor } from "./visitor.ts";
 import type { GatewaySettings, Generation, ServedSite, Work } from "./work.ts";
 
-type ClientOf = (request: InboundRequest, settings: GatewaySettings, site: ServedSite) => Client;
+/** Who asks, as far as is proven. */
+export type ClientOf = (
+  request: InboundRequest,
+  settings: GatewaySettings,
+  site: ServedSite,
+) => Client;
 
 export class Tellings {
   readonly #paywall: Pick<Paywall, "status" | "openSession">;

@@ -151,14 +151,20 @@ export function withPaymentParts(
 export function paymentInfo(
   accepts: readonly PaymentRequirements[],
   versions: Versions,
+  least?: string,
 ): DescriptionValues {
   const amount = accepts.map(dollarsOf).find((dollars) => dollars !== undefined);
   return {
-    ...(amount === undefined ? {} : { price: { mode: "fixed", currency: "USD", amount } }),
+    ...(amount !== undefined && { price: { ...priceInfo(amount, least), currency: "USD" } }),
     protocols: versions.map((version) => {
       return { x402: { version, accepts: accepts.map((each) => wayOf(each, version)) } };
     }),
   };
+}
+
+function priceInfo(amount: string, least: string | undefined): DescriptionValues {
+  if (least === undefined) return { mode: "fixed", amount };
+  return { mode: "dynamic", min: least, max: amount };
 }
 
 /** A way to pay, without what only signing needs. */

@@ -30,7 +30,7 @@ const NOT_DESCRIBED: DescriptionValues = { default: { description: "Not describe
 
 /** What becomes of an operation of the backend. */
 export type PublishedFate =
-  | { readonly kind: "sold"; readonly accepts: SoldRoute["accepts"] }
+  | ({ readonly kind: "sold" } & Pick<SoldRoute, "accepts" | "least">)
   /** Passed on without payment. */
   | { readonly kind: "free" }
   /** Not for buyers, or not for everyone to know. */
@@ -200,7 +200,7 @@ function addDescribed(paths: Paths, root: DescriptionValues, publishing: Publish
       const fate = fateOf(method.toUpperCase(), whole.replace(/\{[^{}]*\}/g, SAMPLE));
       if (fate.kind === "hidden") continue;
       const shown =
-        fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts, publishing, root);
+        fate.kind === "free" ? plain(operation) : priced(operation, fate, publishing, root);
       paths.addDescribed(whole, method, members, shown);
     }
   }
@@ -216,7 +216,7 @@ function plain(operation: unknown): DescriptionValues {
 
 function priced(
   operation: unknown,
-  accepts: SoldRoute["accepts"],
+  { accepts, least }: Pick<SoldRoute, "accepts" | "least">,
   { versions }: Publishing,
   root: DescriptionValues,
 ): DescriptionValues {
@@ -234,6 +234,6 @@ function priced(
     parameters: [...others, ...paymentParameters(versions)],
     responses: { ...Object.fromEntries(answers), "402": REQUIRED_RESPONSE },
     security: [],
-    "x-payment-info": paymentInfo(accepts, versions),
+    "x-payment-info": paymentInfo(accepts, versions, least),
   };
 }

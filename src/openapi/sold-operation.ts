@@ -36,6 +36,8 @@ export interface SoldRoute {
   readonly tags: readonly string[];
   /** The ways to pay that are offered now. */
   readonly accepts: readonly PaymentRequirements[];
+  /** `0.001`: dollars of the cheapest request, where each has its own price; `accepts` has the most then. */
+  readonly least?: string | undefined;
 }
 
 const BODY_TYPES = {
@@ -78,7 +80,7 @@ export function writeOperation(
     ...(body === null ? {} : { requestBody: body }),
     responses: { "200": answerOf(route, versions), "402": REQUIRED_RESPONSE },
     security: [],
-    "x-payment-info": paymentInfo(accepts, versions),
+    "x-payment-info": paymentInfo(accepts, versions, route.least),
   };
 }
 

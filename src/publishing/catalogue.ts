@@ -222,15 +222,21 @@ function wordsOn({
 }
 
 function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
-  return offers.map(({ network, asset, amountAtomic, dollars }) => ({
+  return offers.map(({ network, asset, amountAtomic, leastAtomic, dollars }) => ({
     family: networkOf(network).kind,
     dollars,
-    amount: `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`,
+    amount: `${rangeText(leastAtomic, amountAtomic, asset.decimals)} ${asset.symbol}`,
     amountAtomic: amountAtomic.toString(),
     network: networkOf(network).displayName,
     asset: asset.address,
     isUsual: isSameToken(network, asset.address, networkOf(network).asset.address),
   }));
+}
+
+/** `0.01`, or `0.001 to 0.5` where each request has its own. */
+function rangeText(least: bigint | undefined, most: bigint, decimals: number): string {
+  const [first, last] = [least ?? most, most].map((each) => formatAmount(each, decimals));
+  return first === last ? `${last}` : `${first} to ${last}`;
 }
 
 function inputsOf({ input }: PricedAction): readonly CatalogueInput[] {

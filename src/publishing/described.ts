@@ -55,7 +55,13 @@ export class Fates {
 function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
-  return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
+  const accepts = sold.offers.accepts(sold.entry.resource);
+  return { kind: "sold", accepts, least: leastOf(sold.action) };
+}
+
+/** In dollars, without their sign. */
+function leastOf({ computed }: PricedAction): string | undefined {
+  return computed?.from.slice(1);
 }
 
 export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {
@@ -69,6 +75,7 @@ export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRout
     mimeType,
     input,
     outputSchema,
+    least: leastOf(action),
     tags: entry.service?.tags ?? [],
     accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
   };

@@ -396,7 +396,7 @@ function* listed({
       resource,
       methods,
       accepts: new Offers(offers).requirements(resource),
-      metadata: action.metadata,
+      metadata: metadataOf(action),
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
       ...(action.settle === "after" && { isSettledAfter: true }),
@@ -404,6 +404,12 @@ function* listed({
     found.push({ route, action, offers, terms });
   }
   return found;
+}
+
+/** Where each request has its own price, the ways to pay tell the most of it. */
+function metadataOf({ metadata, computed }: PricedAction): PricedAction["metadata"] {
+  if (computed === null) return metadata;
+  return { price: { from: computed.from, to: computed.to }, ...metadata };
 }
 
 function* soldSteps(

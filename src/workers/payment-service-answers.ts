@@ -68,11 +68,13 @@ export interface SentIdentified extends Omit<Identified, "payment" | "owed"> {
   readonly owed: readonly SentPayment[];
 }
 
-export function readIdentified(value: unknown): Result<Identified, Refusal | "misnamed" | Barred> {
+export function readIdentified(
+  value: unknown,
+): Result<Identified, Refusal | "misnamed" | "repriced" | Barred> {
   const fields = record(value);
   const { error } = fields;
   if (fields["ok"] === false) {
-    if (error === "misnamed") return err(error);
+    if (error === "misnamed" || error === "repriced") return err(error);
     return err(record(error)["kind"] === "barred" ? barred(error) : refusal(error));
   }
   const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);

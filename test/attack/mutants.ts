@@ -17,6 +17,7 @@ import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
+import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
@@ -35,6 +36,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...TURN_MUTANTS,
   ...SIGN_IN_MUTANTS,
   ...SALE_MUTANTS,
+  ...PRICE_MUTANTS,
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
   ...WORK_MUTANTS,

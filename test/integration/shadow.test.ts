@@ -43,6 +43,8 @@ unmatched: deny
 routes:
   GET /weather: $0.01
   GET /reports/:id: { price: $0.25 }
+  GET /by-query: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 } }
+  POST /by-body: { price: { by: "1000 * int(body.n)", from: $0.001, to: $0.05 } }
   GET /sold: { price: $1, mode: sell }
   GET /free: free
 `;
@@ -51,7 +53,7 @@ routes:
     expect(parsed.problems).toContainEqual(
       expect.objectContaining({
         severity: "note",
-        message: "nothing is charged for 2 of 4 routes: mode: shadow",
+        message: "nothing is charged for 4 of 6 routes: mode: shadow",
       }),
     );
     if (!parsed.ok) throw new Error("the configuration is refused");
@@ -94,13 +96,36 @@ routes:
     expect(counted).toMatch(/coinslot_http_requests_total\{[^}]*outcome="shadow-paid"[^}]*\} 1/);
   });
 
+  test("says what each request would have cost where that is computed, as far as its head tells", async () => {
+    expect(await ask("/by-query?n=7")).toBe(200);
+    expect(await ask("/by-query?n=700")).toBe(200);
+    const response = await fetch(`${url}/by-body`, { method: "POST", body: '{"n":3}' });
+    expect([response.status, await response.text()]).toEqual([200, "goods"]);
+    const lines = await vi.waitUntil(async () => {
+      const all = (await readFile(join(folder, "access.log"), "utf8")).trim().split("\n");
+      return all.length >= 10 ? all.map((line): Record<string, unknown> => JSON.parse(line)) : null;
+    });
+    expect(lines.slice(-3).map(({ target, would }) => [target, would])).toEqual([
+      ["/by-query", "$0.007"],
+      ["/by-query", "no price"],
+      ["/by-body", "$0.001 to $0.05"],
+    ]);
+    const { stdout } = await runHere(["forecast", file, join(folder, "access.log"), "--json"], ENV);
+    const routes: readonly { name: string }[] = JSON.parse(stdout).routes;
+    expect(routes.filter(({ name }) => name.includes("by-"))).toEqual([
+      // Without its query, which no log has, a request counts as the least.
+      expect.objectContaining({ name: "GET /by-query", requests: 2, dollars: "0.002" }),
+      expect.objectContaining({ name: "POST /by-body", requests: 1, dollars: "0.001" }),
+    ]);
+  });
+
   test("forecasts what the file would have earned by its own log, and by that of another web server", async () => {
     const log = join(folder, "access.log");
     const { code, stdout } = await runHere(["forecast", file, log, "--json"], ENV);
     expect(code).toBe(0);
     const { routes, agents, unread } = JSON.parse(stdout);
     expect(unread).toBe(0);
-    expect(routes.slice(-2)).toEqual([
+    expect(routes.filter(({ name }: { name: string }) => !name.includes("by-"))).toEqual([
       { name: "GET /reports/:id", requests: 1, paying: 0, clients: 1, dollars: "0.25" },
       { name: "GET /weather", requests: 2, paying: 1, clients: 1, dollars: "0.02" },
     ]);

@@ -295,6 +295,13 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ...["amount", "asset"].map((key) =>
     only(`routes.NAME.price.${key}`, ["routes", PAID, "price"], { amount: "7000", asset: "USDC" }),
   ),
+  ...["by", "from", "to"].map((key) =>
+    only(`routes.NAME.price.${key}`, ["routes", PAID, "price"], {
+      by: '"n" in query ? 9000 : 8000',
+      from: "$0.008",
+      to: "$0.009",
+    }),
+  ),
   ...Object.entries(ROUTE).map(([key, value]) =>
     only(`routes.NAME.${key}`, ["routes", PAID, key], value),
   ),

@@ -9,6 +9,7 @@ answer as the gateway gives it. Nothing is asked of any other process.
 
   coinslot routes gateway.yaml GET /weather?city=Oslo
   coinslot routes gateway.yaml POST https://api.example.com/summarize --preflight
+  coinslot routes gateway.yaml POST /summarize -H 'X-Tier: fast' --body request.json
 
 Exit codes: 0 done, 1 the file is refused or has no routes, 2 wrong usage.`;
 
@@ -24,6 +25,7 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
         .argParser(readHeader)
         .default([], "none"),
     )
+    .option("--body <file>", "its body, where the price is computed from that")
     .option("--preflight", "explain what a browser asks before that request from another origin")
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
@@ -36,6 +38,9 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
         Command,
       ];
       if (method !== undefined && url === undefined) command.error("error: missing argument 'url'");
+      if (options.body !== undefined && method === undefined) {
+        command.error("error: --body goes with the method and the URL of a request");
+      }
       if (options.preflight && (method === undefined || method === "OPTIONS")) {
         command.error(
           "error: --preflight goes with the method that the page wants to use: GET, POST",

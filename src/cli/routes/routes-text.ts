@@ -60,8 +60,9 @@ function ruleRows({
 }
 
 /** `0.01 USDC on base` */
-function priceText({ amount, symbol, network }: PriceView): string {
-  return `${amount} ${symbol} on ${network}`;
+function priceText({ amount, least, symbol, network }: PriceView): string {
+  const range = least === undefined || least === amount ? amount : `${least} to ${amount}`;
+  return `${range} ${symbol} on ${network}`;
 }
 
 function colorOf(price: string): number {
@@ -88,12 +89,23 @@ export function explanationPage(
       `${key}  (line ${line}) ${reason}`,
     ]),
     ...(rule?.prices ?? []).map((price): Row => ["price", `${priceText(price)} to ${price.payTo}`]),
+    ...computedRows(view),
     ...upstreamRows(upstream, outcome),
     ...notes.map((note): Row => ["note", note]),
   ];
   const width = Math.max(...rows.map(([label]) => label.length));
   const lines = rows.map(([label, text]) => `  ${label.padEnd(width)}  ${printable(text)}\n`);
   return `${paintKey(printable(`${method} ${target}`))}\n${lines.join("")}${answerText(view)}`;
+}
+
+/** What this request costs, and by what. */
+function computedRows({ rule, price }: ExplanationView): readonly Row[] {
+  if (rule?.computed === undefined || price == null) return [];
+  const { dollars, why } = price;
+  return [
+    ["computed", `${dollars ?? "no price"}${why === null ? "" : `: ${why}`}`],
+    ["by", rule.computed.replace(/\s+/g, " ").trim()],
+  ];
 }
 
 function upstreamRows(upstream: ExplanationView["upstream"], outcome: string): readonly Row[] {

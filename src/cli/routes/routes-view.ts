@@ -18,6 +18,8 @@ export interface PriceView {
   /** In whole units of the token, exact. */
   readonly amount: string;
   readonly amountAtomic: string;
+  /** In whole units of the token: what the cheapest request costs, where each has its own price. */
+  readonly least?: string;
   /** As written; null where the amount was given in atomic units. */
   readonly dollars: string | null;
   readonly payTo: string;
@@ -32,9 +34,12 @@ export interface RuleView {
   readonly methods: readonly string[] | null;
   readonly pattern: string;
   readonly action: "priced" | "free" | "deny";
+  /** The most that a request costs where that is computed. */
   readonly prices: readonly PriceView[];
   /** What members of each group pay; none: nothing. */
   readonly members: Readonly<Record<string, readonly PriceView[]>>;
+  /** The expression by which the price of each request is computed; not there where all cost the same. */
+  readonly computed?: string;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
   /** Only where it is paid after the work. */
@@ -67,6 +72,8 @@ export interface ExplanationView {
   readonly why: string;
   readonly rule: RuleView | null;
   readonly beaten: readonly { readonly key: string; readonly line: number; readonly why: string }[];
+  /** Of this very request, where each has its own. */
+  readonly price?: Explanation["price"];
   readonly upstream: Explanation["forwarded"];
   readonly answer: {
     readonly status: number;
@@ -87,6 +94,7 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     methods,
     pattern,
     action: action.kind,
+    ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
     prices: offers.map(priceView),
     members: Object.fromEntries(
       action.kind === "priced"
@@ -98,13 +106,15 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
   };
 }
 
-function priceView({ network, asset, payTo, amountAtomic, dollars }: OfferSettings): PriceView {
+function priceView(offer: OfferSettings): PriceView {
+  const { network, asset, payTo, amountAtomic, leastAtomic, dollars } = offer;
   return {
     network,
     asset: asset.address,
     symbol: asset.symbol,
     amount: formatAmount(amountAtomic, asset.decimals),
     amountAtomic: amountAtomic.toString(),
+    ...(leastAtomic !== undefined && { least: formatAmount(leastAtomic, asset.decimals) }),
     dollars,
     payTo,
   };
@@ -125,7 +135,7 @@ export function siteView(config: Site<Config>): SiteView {
 
 export function explanationView(explanation: Explanation): ExplanationView {
   const { winner, beaten, forwarded, answer, ...rest } = explanation;
-  const { method, target, path, query, outcome, why, notes } = rest;
+  const { method, target, path, query, outcome, why, price, notes } = rest;
   return {
     method,
     target,
@@ -139,6 +149,7 @@ export function explanationView(explanation: Explanation): ExplanationView {
       line: route.line,
       why: reason,
     })),
+    ...(price !== null && { price }),
     upstream: forwarded,
     answer:
       answer === null

@@ -1,4 +1,5 @@
 /** `coinslot routes FILE [METHOD URL]`: all rules in the order in which they win, or why one of them does. */
+import { readFileSync } from "node:fs";
 import { explain } from "../../diagnosis/explanation.ts";
 import { sitesOf } from "../../config/config.ts";
 import { loadOrExplain } from "../load.ts";
@@ -10,6 +11,8 @@ import { wantsColor } from "../terminal.ts";
 export interface RoutesOptions {
   /** Raw `name, value` pairs. */
   readonly header: readonly string[];
+  /** A file with the body of that request. */
+  readonly body?: string;
   readonly preflight?: boolean;
   readonly json?: boolean;
 }
@@ -27,7 +30,7 @@ const SOME_ORIGIN = "https://origin.example";
 export async function routes(
   file: string,
   { method, url }: RoutesAsked,
-  { header, preflight, json }: RoutesOptions,
+  { header, body: bodyFile, preflight, json }: RoutesOptions,
 ): Promise<number> {
   const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
@@ -43,9 +46,16 @@ export async function routes(
     process.stdout.write(json ? toJson(view) : rulesText(view, color));
     return 0;
   }
+  let body: Buffer | undefined;
+  try {
+    body = bodyFile === undefined ? undefined : readFileSync(bodyFile);
+  } catch {
+    process.stderr.write(`${bodyFile}: cannot be read\n`);
+    return 1;
+  }
   const asked = preflight
     ? { method: "OPTIONS", url, headers: preflightHeaders(method, header) }
-    : { method, url, headers: header };
+    : { method, url, headers: header, body };
   const view = explanationView(explain(config, asked));
   process.stdout.write(json ? toJson(view) : explanationPage(view, { color }));
   return 0;

@@ -6,7 +6,7 @@ import { named, optional } from "../reading/shapes.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 import type { Path } from "../reading/tree.ts";
 import { GROUP_FORM } from "../reading/forms.ts";
-import { price } from "./price.ts";
+import { memberPrice } from "./price.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 
 /** What a route costs those who are in a group. */
@@ -18,7 +18,7 @@ export interface MemberPrice {
 }
 
 export const memberPrices = optional(
-  named(price, GROUP_FORM),
+  named(memberPrice, GROUP_FORM),
   "What it costs who has signed in as one of a group of `members`, or pays with such an account: { partners: $0.005, staff: free }. " +
     "Of several groups the first one written counts. Who has not signed in may pay `price`, members too.",
 );

@@ -4,6 +4,7 @@ import { parseDollars, type AtomicAmount } from "../../x402/amount.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import { AMOUNT } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
+import type { ProblemCode } from "../reading/problem-codes.ts";
 import { bad, fault, readAmount } from "../reading/reading.ts";
 import {
   described,
@@ -21,6 +22,23 @@ import { didYouMean } from "../reading/suggestion.ts";
 export interface DollarPrice {
   readonly kind: "dollars";
   readonly dollars: string;
+}
+
+/** `{ amount, asset }`: atomic units. */
+export interface AmountPrice {
+  readonly amount: AtomicAmount;
+  /** Symbol; undefined: that of the network's USDC. */
+  readonly asset?: string | undefined;
+}
+
+/** `{ by, from, to }`: another one for each request. */
+export interface ComputedPriceText {
+  readonly kind: "computed";
+  /** The expression, as written. */
+  readonly by: string;
+  /** `$0.001` */
+  readonly from: string;
+  readonly to: string;
 }
 
 export type Price = DollarPrice | { readonly kind: "free" };
@@ -42,15 +60,17 @@ export const barePrice = reader(
   REFUSED,
 );
 
-/** `price` of a route. */
-export const price = z.union(
+const dollars = text((written) => readDollars(written, []), DOLLARS_FORM);
+
+/** What a group of members pays: the same for each request. */
+export const memberPrice = z.union(
   [
     text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] }),
     barePrice,
     map({
       amount: described(
         text(readAmount, AMOUNT),
-        'Amount in atomic units of the token, in quotes: one cent of USDC is "10000".',
+        "Amount in atomic units of the token, in quotes.",
       ),
       asset: optional(plainText, "Symbol of the token. Without it: the network's USDC."),
     }),
@@ -58,7 +78,59 @@ export const price = z.union(
   PRICE_FORM,
 );
 
-export type WrittenPrice = z.output<typeof price>;
+/** `price` of a route. */
+export const price = z.union(
+  [
+    text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] }),
+    barePrice,
+    map({
+      amount: optional(
+        text(readAmount, AMOUNT),
+        'Amount in atomic units of the token, in quotes: one cent of USDC is "10000". This or `by`.',
+      ),
+      asset: optional(plainText, "Symbol of the token. Without it: the network's USDC."),
+      by: optional(
+        plainText,
+        "The price of each request, as an expression (CEL) of its method, path, query, headers and JSON body: whole numbers " +
+          'are millionths of a dollar, others dollars. `usd("0.001") + 20 * size(body.prompt)`.',
+      ),
+      from: optional(
+        dollars,
+        "With `by`: the least that a request costs; what comes to less is refused.",
+      ),
+      to: optional(
+        dollars,
+        "With `by`: the most that a request costs; what comes to more is refused, and a request whose body is not there is " +
+          "quoted this.",
+      ),
+    }).transform((written, context): AmountPrice | ComputedPriceText => {
+      const { amount, asset, by, from, to } = written;
+      const refuse = (key: string, message: string, code: ProblemCode): never => {
+        const params = fault(code, message);
+        context.issues.push({ code: "custom", message, params, input: written, path: [key] });
+        return z.NEVER;
+      };
+      if (by === undefined && from === undefined && to === undefined) {
+        return amount === undefined
+          ? refuse("amount", "is required", "missing-key")
+          : { amount, asset };
+      }
+      if (by === undefined) return refuse("by", "is required", "missing-key");
+      if (from === undefined) return refuse("from", "is required", "missing-key");
+      if (to === undefined) return refuse("to", "is required", "missing-key");
+      for (const key of ["amount", "asset"] as const) {
+        if (written[key] === undefined) continue;
+        return refuse(
+          key,
+          "has no meaning beside by: the expression says what it costs",
+          "unused-key",
+        );
+      }
+      return { kind: "computed", by, from: from.dollars, to: to.dollars };
+    }),
+  ],
+  PRICE_FORM,
+);
 
 /** `free` or `$0.01`. */
 export function readPrice(text: string): Result<Price, Fault> {
@@ -75,7 +147,8 @@ export function readAction(text: string): Result<Price | { readonly kind: "deny"
 function readDollars(text: string, words: readonly string[]): Result<DollarPrice, Fault> {
   if (DOLLARS.test(text)) return ok({ kind: "dollars", dollars: text });
   if (BARE_NUMBER.test(text)) return ambiguous(text);
-  const wanted = `must be ${words.join(", ")} or a price such as $0.01`;
+  const wanted =
+    words.length === 0 ? PRICE_FORM : `must be ${words.join(", ")} or a price such as $0.01`;
   return bad(wanted, didYouMean(text, words) ?? dollarHint(text));
 }
 

@@ -22,7 +22,7 @@ import {
   type Payees,
 } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
-import type { DollarPrice, WrittenPrice } from "./price.ts";
+import type { AmountPrice, DollarPrice } from "./price.ts";
 import type { Fault } from "../reading/problem.ts";
 import { fault } from "../reading/reading.ts";
 import type { Path } from "../reading/tree.ts";
@@ -34,11 +34,13 @@ export interface OfferSettings {
   /** EIP-55 checksummed, or base58 on Solana. */
   readonly payTo: string;
   readonly amountAtomic: AtomicAmount;
-  /** The price as written (`$0.01`); null where the amount was given in atomic units. */
+  /** The price as written (`$0.01`, `$0.01 to $0.50`); null where the amount was given in atomic units. */
   readonly dollars: string | null;
+  /** Where the price is computed: the least that a request costs; {@link amountAtomic} is the most. */
+  readonly leastAtomic?: AtomicAmount;
 }
 
-type Price = DollarPrice | Extract<WrittenPrice, { readonly amount: unknown }>;
+type Price = DollarPrice | AmountPrice;
 
 /** What is wanted for one route. */
 export interface Wanted {
@@ -292,7 +294,10 @@ function instead(kind: Network["kind"]): string {
 /** Of the stablecoin that has most. */
 const MOST_DECIMALS = Math.max(...NETWORK_NAMES.map((name) => dollarAsset(name).decimals));
 
-function dollarAmount({ dollars }: DollarPrice, decimals: number): Result<AtomicAmount, Fault> {
+export function dollarAmount(
+  { dollars }: Pick<DollarPrice, "dollars">,
+  decimals: number,
+): Result<AtomicAmount, Fault> {
   const parsed = parseDollars(dollars, decimals);
   if (parsed.ok) return parsed;
   const { kind, message } = parsed.error;

@@ -51,10 +51,11 @@ function reviewAlikes(routes: readonly RouteSettings[], { problems }: Context): 
 
 function termsOf({ action }: RouteSettings): string {
   if (action.kind !== "priced") return action.kind;
-  return action.offers
+  const by = action.computed === null ? "" : `${action.computed.by} `;
+  const offers = action.offers
     .map(({ network, asset, amountAtomic }) => `${network} ${asset.address} ${amountAtomic}`)
-    .toSorted()
-    .join();
+    .toSorted();
+  return by + offers.join();
 }
 
 /** A payment that is not valid for as long as it is waited for can fail while its buyer still waits. */

@@ -4,10 +4,12 @@ import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifi
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { repeat, type RepeatSettings } from "./after-sale.ts";
+import { computedOffers } from "./computed.ts";
+import type { PriceTerms } from "../../pricing/computed-price.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
-import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
-import type { OfferSettings, Pricing } from "./pricing.ts";
+import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
+import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { fault, LASTING, LASTING_FORM, readLasting } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
@@ -57,6 +59,8 @@ export interface PricedAction {
   readonly offers: readonly OfferSettings[];
   /** What it costs members, in the order written: the first group that somebody is in counts. */
   readonly prices: readonly MemberPrice[];
+  /** By what the price of each request is computed; {@link offers} are the most then. Null: all cost the same. */
+  readonly computed: PriceTerms | null;
   /** "" when not given. */
   readonly description: string;
   /** "" when not given. */
@@ -279,19 +283,23 @@ export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
     else problems.errorAtKey(path, read.error);
     // Absent where the value was refused; the key is looked at all the same.
     const value = parts.routes[key];
-    const action = value === undefined ? undefined : resolveAction(value, path, parts);
+    const named = { ...parts, read: read.ok ? read.value : null };
+    const action = value === undefined ? undefined : resolveAction(value, path, named);
     if (read.ok && action !== undefined) {
-      const named = host === undefined ? { key } : { key: `${host} ${key}`, host };
-      resolved.push({ ...named, ...problems.place(path), ...read.value, action });
+      const called = host === undefined ? { key } : { key: `${host} ${key}`, host };
+      resolved.push({ ...called, ...problems.place(path), ...read.value, action });
     }
   }
   return resolved;
 }
 
+/** `read`: the route's key; null where it is refused. */
+type OfRoute = Parts & { readonly read: RouteKey | null };
+
 function resolveAction(
   value: WrittenRoutes[string],
   path: Path,
-  parts: Parts,
+  parts: OfRoute,
 ): RouteAction | undefined {
   const { pricing, upstreams } = parts;
   if (!("kind" in value)) return resolveBlock(value, path, parts);
@@ -308,7 +316,7 @@ function inMode(mode: Mode, action: PricedAction): RouteAction {
   return mode === "sell" ? action : { kind: "free", upstream, shadow: action };
 }
 
-function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction | undefined {
+function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteAction | undefined {
   const { context, pricing, upstreams } = parts;
   const { price, accept, payTo } = block;
   const usual = block.upstream === undefined ? parts.upstream : undefined;
@@ -329,17 +337,25 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     problems.errorAtKey(path, fault("no-price", "needs a price or its own accept", hint));
     return undefined;
   }
-  const wanted = { price, pricePath: [...path, "price"], accept, payTo };
-  const offers = pricing.offers(path, wanted);
+  const asked = { context, pricing, path, key: parts.read };
+  const terms = { accept, payTo };
+  const computed = computedOf(price);
+  const offers =
+    computed === undefined
+      ? pricing.offers(path, { price: fixedOf(price), pricePath: [...path, "price"], ...terms })
+      : computedOffers(computed, terms, asked);
   const isOnSolana = offers.some(({ network }) => networkOf(network).kind === "solana");
   if (block.memo !== undefined && offers.length > 0 && !isOnSolana) {
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
-  const prices =
-    offers.length === 0 ? [] : resolveMemberPrices(block.prices, { path, wanted }, parts);
-  return inMode(block.mode ?? parts.mode, priced(block, upstream, { offers, prices }, parts));
+  const place = { path, wanted: terms };
+  const prices = offers.length === 0 ? [] : resolveMemberPrices(block.prices, place, parts);
+  const action = priced(block, upstream, { offers, prices }, parts);
+  if (computed === undefined) return inMode(block.mode ?? parts.mode, action);
+  const { by, from, to } = computed;
+  return inMode(block.mode ?? parts.mode, { ...action, computed: { by, from, to } });
 }
 
 /** What is paid after the work is held until then. */
@@ -357,6 +373,15 @@ function refuseUnheld({ mimeType }: PriceBlock, path: Path, { tree, problems }: 
   }
 }
 
+function computedOf(price: PriceBlock["price"]): ComputedPriceText | undefined {
+  return price !== undefined && "kind" in price && price.kind === "computed" ? price : undefined;
+}
+
+function fixedOf(price: PriceBlock["price"]): Wanted["price"] {
+  if (price === undefined || !("kind" in price)) return price;
+  return price.kind === "dollars" ? price : undefined;
+}
+
 /** What a block says that says nothing. */
 const UNSAID = priceBlock.parse({});
 
@@ -370,6 +395,7 @@ function priced(
     kind: "priced",
     upstream,
     ...sold,
+    computed: null,
     description: block.description ?? "",
     mimeType: block.mimeType ?? "",
     maxTimeoutSeconds: block.maxTimeoutSeconds,

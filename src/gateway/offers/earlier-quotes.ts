@@ -13,8 +13,10 @@ import type {
   X402Version,
 } from "../../x402/x402.ts";
 import type { Envelope } from "../../x402/schema.ts";
+import type { PricedRequest } from "../../pricing/computed-price.ts";
 import type { Offers } from "../../payments/sale/offers.ts";
 import { offersOfPayer, type MemberTerms } from "../membership.ts";
+import type { ComputedPlans } from "../computed-plans.ts";
 import type { Router } from "../paths/router.ts";
 
 /** What a route has asked of anybody, and of members of its groups. */
@@ -29,6 +31,8 @@ export interface EarlierQuotes {
   readonly site: string;
   /** Null where nothing was sold. */
   readonly router: Router<QuotedEarlier | null>;
+  /** Of those that were the most that a request costs: what each of them did. Default: of none. */
+  readonly computed?: ReadonlyMap<Offers, ComputedPlans<Offers>>;
   readonly publicUrl: string;
   readonly protocol: SpokenVersions;
   /** When it was replaced, milliseconds since the epoch; later once it is known who has asked by it still. */
@@ -58,6 +62,22 @@ export interface AskedEarlier {
   /** Canonical path and query. */
   readonly target: string;
   readonly version: X402Version;
+  /** From what a price is computed. */
+  readonly priced?: PricedRequest;
+}
+
+/** Whether a price that still counts was computed from the body of such a request. */
+export function readsEarlierBody(
+  earlier: readonly EarlierQuotes[],
+  { method, path }: Pick<AskedEarlier, "method" | "path">,
+  nowMs: number,
+): boolean {
+  return earlier.some(({ router, computed, untilMs }) => {
+    if (computed === undefined || computed.size === 0 || nowMs >= untilMs) return false;
+    const match = router.match(method, path);
+    if (match.kind !== "route" || match.value === null) return false;
+    return computed.get(match.value.offers)?.readsBody === true;
+  });
 }
 
 /** The versions in which somebody may pay: those that are spoken, and those in which prices were told that still count. */
@@ -107,18 +127,31 @@ interface StillAsked {
 
 function askedEarlier(
   earlier: readonly EarlierQuotes[],
-  { payment, method, path, target, version }: AskedEarlier,
+  { payment, method, path, target, version, priced }: AskedEarlier,
   nowMs: number,
 ): readonly StillAsked[] {
-  return earlier.flatMap(({ router, publicUrl, replacedMs }) => {
+  return earlier.flatMap(({ router, computed, publicUrl, replacedMs }) => {
     const match = router.match(method, path);
     if (match.kind !== "route" || match.value === null) return [];
-    const { offers: own, members } = match.value;
-    return [own, ...offersOfPayer(members, payment)].map((offers) => {
+    const { offers: most, members } = match.value;
+    const own = offersAt(most, computed, priced);
+    const asked = [...(own === undefined ? [] : [own]), ...offersOfPayer(members, payment)];
+    return asked.map((offers) => {
       const requirements = offers
         .requirements(publicUrl + target, version)
         .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
       return { offers, requirements };
     });
   });
+}
+
+function offersAt(
+  asked: Offers,
+  computed: EarlierQuotes["computed"],
+  request: PricedRequest | undefined,
+): Offers | undefined {
+  const plans = computed?.get(asked);
+  if (plans === undefined) return asked;
+  const priced = request && plans.planFor(request);
+  return priced?.ok === true ? priced.value : undefined;
 }

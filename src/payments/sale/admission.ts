@@ -78,6 +78,11 @@ export interface GoodsRequest {
    * for, once.
    */
   readonly unfit?: () => Unfit | null | Promise<Unfit | null>;
+  /**
+   * Where each request has a price of its own: every way to pay that of this one. What was paid at another price buys
+   * something else. Default: what was paid for the path buys whatever is asked for by it.
+   */
+  readonly exactly?: readonly PaymentRequirements[] | undefined;
   /** How often what was sold may be fetched again. Default: never. */
   readonly repeats?: number;
   /**
@@ -260,6 +265,14 @@ const MISNAMED_PURCHASE = {
     "send the first payment and its request again, or choose another identifier for another purchase",
 } as const satisfies Admission;
 
+/** It is paid for, so that no 402 may ask for more: but not for this. */
+const REPRICED = {
+  kind: "owed",
+  detail:
+    "this payment was used for a request of another price, and nothing was charged for this one; " +
+    "send the request that it is for, or sign a new payment for this one",
+} as const satisfies Admission;
+
 /** What came of a claim's settlement. */
 export type Settled = Declined | Deliverable;
 
@@ -438,8 +451,9 @@ export function isUndecided({ kind }: Admission): boolean {
 }
 
 /** It is the payment's fault, unless the code says that nothing could be taken now. */
-export function notChosen(refusal: Refusal | "misnamed" | Barred): Admission {
+export function notChosen(refusal: Refusal | "misnamed" | "repriced" | Barred): Admission {
   if (refusal === "misnamed") return MISNAMED_PURCHASE;
+  if (refusal === "repriced") return REPRICED;
   if ("kind" in refusal) return refusal;
   const isOurs = refusal.code === "unexpected_verify_error";
   return { kind: isOurs ? "unavailable" : "refused", refusal };

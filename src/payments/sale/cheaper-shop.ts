@@ -34,6 +34,20 @@ export function isOfCheaperShop(
   return !accepts.some((asked) => isNoMore(asked, paid));
 }
 
+/**
+ * Whether it was for a request of another price than this one, where each has its own: else what is owed of a cheap
+ * request would buy a dear one.
+ */
+export function isOfOtherPrice(
+  { paymentRequirements: paid }: FacilitatorRequest,
+  { exactly }: Pick<Presented, "exactly">,
+): boolean {
+  if (exactly === undefined) return false;
+  return !exactly.some((asked) => {
+    return isNoMore(asked, paid) && asked.maxAmountRequired === paid.maxAmountRequired;
+  });
+}
+
 /** Whether what is asked for is that money, and no more of it. */
 function isNoMore(asked: PaymentRequirements, paid: PaymentRequirements): boolean {
   const isSameMoney = asked.network === paid.network && sameAddress(asked.asset, paid.asset);

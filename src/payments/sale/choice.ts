@@ -35,7 +35,8 @@ export function choose(
     accepted,
     accepts,
     isSettledAfter,
-  }: Pick<Presented, "payment" | "accepted" | "accepts" | "isSettledAfter">,
+    exactly,
+  }: Pick<Presented, "payment" | "accepted" | "accepts" | "isSettledAfter" | "exactly">,
   choosing: Choosing,
 ): Result<Payment, Refusal> {
   const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
@@ -50,7 +51,9 @@ export function choose(
   }
   const matching = matchesOf(payment, accepted, sameNetwork, isSettledAfter);
   if (!matching.ok) return matching;
-  const offers = matching.value;
+  const { value: matched } = matching;
+  const offers = exactly === undefined ? matched : matched.filter((each) => !isMore(payment, each));
+  if (offers.length === 0) return PAYS_MORE;
   const candidates =
     findNetwork(payment.network)?.kind === "solana"
       ? solanaCandidates(payment, offers, choosing)
@@ -151,6 +154,20 @@ function fits({ payload }: PaymentPayload, offer: PaymentRequirements): boolean 
   const { to, value } = payload.authorization;
   return sameAddress(to, offer.payTo) && value === offer.maxAmountRequired;
 }
+
+/**
+ * Whether a payment is for more than is asked for: where every request has a price of its own, that is the price of
+ * another one, or the most that it may have cost. On Solana nothing but the exact amount is ever taken.
+ */
+function isMore({ payload }: PaymentPayload, { maxAmountRequired }: PaymentRequirements): boolean {
+  if (!isEvmPayload(payload)) return false;
+  return (parseUint256(payload.authorization.value) ?? 0n) > BigInt(maxAmountRequired);
+}
+
+const PAYS_MORE = refuse(
+  "invalid_exact_evm_payload_authorization_value",
+  "the payment is for more than this request costs",
+);
 
 /** First byte of a token program's TransferChecked instruction; the amount follows, a u64. */
 const TRANSFER_CHECKED = 0x0c;

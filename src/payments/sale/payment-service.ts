@@ -37,7 +37,7 @@ import {
   type Settled,
 } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
-import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
+import { isOfCheaperShop, isOfOtherPrice, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { ALL_OPEN, NO_FEE_PAYERS } from "./offers.ts";
 import type { SaleGuard } from "./sale-guard.ts";
 import { Proofs } from "./proofs.ts";
@@ -67,6 +67,7 @@ export type Identifying = Pick<
   | "payment"
   | "accepted"
   | "accepts"
+  | "exactly"
   | "isSettledAfter"
   | "binding"
   | "target"
@@ -98,9 +99,11 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   ): Promise<OutcomeOf<Kind>>;
   /**
    * The payment of that first use, else for the offer that it fits best and that is not refused at
-   * once. `misnamed`: something else has its identifier. Costs no write. Throws what the ledger throws.
+   * once. `misnamed`: something else has its identifier; `repriced`: it has paid for a request of another price. Costs no write. Throws what the ledger throws.
    */
-  identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed" | Barred>>;
+  identify(
+    presented: Identifying,
+  ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>>;
   /**
    * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
    * stored.
@@ -188,16 +191,19 @@ export class LocalPaymentService implements PaymentService {
 
   async identify(
     presented: Identifying,
-  ): Promise<Result<Identified, Refusal | "misnamed" | Barred>> {
+  ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>> {
     const { payment, binding, target, identifier } = presented;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");
     const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
-      return isOfCheaperShop(stored, presented) ? PAID_ELSEWHERE : this.#claimedBefore(stored);
+      if (isOfCheaperShop(stored, presented)) return PAID_ELSEWHERE;
+      return isOfOtherPrice(stored, presented) ? err("repriced") : this.#claimedBefore(stored);
     }
     const chosen = choose(presented, this.#choosing);
-    const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
+    const owed = recalled.owed.filter(
+      ({ request }) => !isOfCheaperShop(request, presented) && !isOfOtherPrice(request, presented),
+    );
     if (chosen.ok) {
       const found = chosen.value;
       const { isDoubtful } = found;

@@ -120,11 +120,11 @@ export class Paywall {
     asked: GoodsRequest,
     { memberships, grant }: Pick<SigningIn, "memberships" | "grant"> = NO_MEMBERSHIP,
   ): Promise<Admission> {
-    const { binding, target, client } = asked;
+    const { binding, target, client, exactly } = asked;
     const signal = this.#options.time.timeout(this.#settlementWaitMs);
     let recognized: Recognized;
     try {
-      const signingIn = { signIn, binding, target, memberships, grant };
+      const signingIn = { signIn, binding, target, exactly, memberships, grant };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
       recognized = found.value;
@@ -218,10 +218,10 @@ export class Paywall {
   }
 
   async #identify(presented: Presented): Promise<Identified | Admission> {
-    const { payment, accepted, accepts, isSettledAfter } = presented;
+    const { payment, accepted, accepts, exactly, isSettledAfter } = presented;
     const { binding, target, route, identifier, misnamed } = presented;
     try {
-      const offered = { payment, accepted, accepts, isSettledAfter };
+      const offered = { payment, accepted, accepts, exactly, isSettledAfter };
       const asked = { ...offered, binding, target, route, identifier };
       const identified = await this.#payments.identify(asked);
       if (misnamed !== undefined && !(identified.ok && identified.value.isClaimed)) {

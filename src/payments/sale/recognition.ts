@@ -14,7 +14,8 @@ import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/s
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Payment } from "../facilitator.ts";
-import { refusedSignIn, type Declined, type Granted } from "./admission.ts";
+import { refusedSignIn, type Declined, type Granted, type GoodsRequest } from "./admission.ts";
+import { isOfOtherPrice } from "./cheaper-shop.ts";
 import type { SaleGuard } from "./sale-guard.ts";
 
 /** Whoever has too many sign-ins that still count waits for so long, seconds. */
@@ -65,6 +66,8 @@ export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
   readonly signIn: SignIn | BuyerSession;
   readonly memberships: Memberships;
   readonly grant: Grant | null;
+  /** See `GoodsRequest.exactly`. */
+  readonly exactly?: GoodsRequest["exactly"];
 }
 
 /** Who has signed in, and what he gets for it. */
@@ -197,7 +200,7 @@ export class Recognition {
   /** One key is the same account on all chains of a kind; code is so on its own chain alone. */
   async #boughtBy(
     account: ProvenAccount,
-    sale: Pick<ClaimTerms, "binding" | "target">,
+    { exactly, ...sale }: Pick<SigningIn, "binding" | "target" | "exactly">,
   ): Promise<readonly Payment[]> {
     const { address } = account;
     const all = await this.#ground.redemptions.bought(address, sale);
@@ -206,6 +209,7 @@ export class Recognition {
       const isTheirs =
         isAccountOn(paymentPayload.network, account) && payerOf(paymentPayload) === address;
       const read = this.#read(request);
+      if (isOfOtherPrice(request, { exactly })) return [];
       return isTheirs && read.ok ? [read.value] : [];
     });
   }

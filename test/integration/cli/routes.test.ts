@@ -374,3 +374,62 @@ describe("a running gateway", () => {
     expect(sent).toBe(body);
   });
 });
+
+describe("a price that each request has of its own", () => {
+  const OWN = `publicUrl: https://api.example.com
+upstream: http://127.0.0.1:1
+payTo: "${PAYEE}"
+accept: [{ network: base-sepolia, testnet: true }]
+facilitator: http://127.0.0.1:1
+unmatched: deny
+logging: { level: fatal }
+routes:
+  POST /generate:
+    price: { by: 'usd("0.001") + 20 * size(body.prompt)', from: $0.001, to: $0.05 }
+    description: Generated
+  GET /many: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 }, description: Many }
+`;
+  let own: string;
+  let body: string;
+
+  beforeAll(async () => {
+    own = await stage.write("computed.yaml", OWN);
+    body = await stage.write("request.json", '{"prompt":"hello"}');
+  });
+
+  async function ask(...words: readonly string[]) {
+    const { code, stdout, stderr } = await runHere(["routes", own, ...words]);
+    return { code, stderr, said: stdout };
+  }
+
+  test("is told as a range, and of a request as what it costs, and by what", async () => {
+    expect((await ask()).said).toMatch(/POST +\/generate +0\.001 to 0\.05 USDC on base-sepolia/);
+    const { code, said } = await ask("POST", "/generate", "--body", body);
+    expect(code).toBe(0);
+    expect(said).toContain("computed  $0.0011\n");
+    expect(said).toContain('by        usd("0.001") + 20 * size(body.prompt)\n');
+    expect(said).toContain('"maxAmountRequired": "1100"');
+    const json = JSON.parse((await ask("GET", "/many?n=7", "--json")).said);
+    expect(json).toMatchObject({
+      price: { dollars: "$0.007", why: null },
+      rule: { computed: "1000 * int(query.n)", prices: [{ amount: "0.05", least: "0.001" }] },
+    });
+  });
+
+  test("is the most of it without a body, and none where it cannot be had", async () => {
+    expect((await ask("POST", "/generate")).said).toContain(
+      "computed  $0.05: the most that it may cost: that depends on the body, which was not sent\n",
+    );
+    const { said } = await ask("GET", "/many?n=70");
+    expect(said).toContain(
+      "computed  no price: it comes to more than $0.05, the most that is sold",
+    );
+    expect(said).toContain("HTTP 400 Bad Request\n");
+  });
+
+  test("wants a request for its body, and a file that is there", async () => {
+    expect((await ask("--body", body)).code).toBe(2);
+    const { code, stderr } = await ask("POST", "/generate", "--body", `${body}.not`);
+    expect([code, stderr]).toEqual([1, `${body}.not: cannot be read\n`]);
+  });
+});

@@ -97,6 +97,12 @@ export const RUNS: readonly Run[] = [
   // The program.
   { like: /^coinslot --version$/, how: "here" },
   { like: /^coinslot check(?: FILE)?$/, how: "here" },
+  {
+    like: /^coinslot routes FILE POST \/generate --body request\.json$/,
+    how: "test",
+    test: "test/integration/cli/routes.test.ts",
+    words: '"/generate", "--body"',
+  },
   // It is what the stage is started with.
   { like: /^coinslot serve(?: FILE)?$/, how: "here" },
   { like: /^coinslot pay URL --dry-run$/, how: "here" },
@@ -292,6 +298,13 @@ export const RUNS: readonly Run[] = [
     test: "test/integration/goods-clients.test.ts",
     script: "test/goods/goods.ts",
     calls: "randomCut",
+  },
+  {
+    like: /^npm run prove:prices$/,
+    how: "short",
+    test: "test/integration/price-agreement.test.ts",
+    script: "test/prices/prices.ts",
+    calls: "agreementOf",
   },
   {
     like: /^npm run prove:rotation$/,

@@ -247,7 +247,7 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect([page.status, page.headers["content-type"]]).toEqual([402, "text/html; charset=utf-8"]);
     expect(page.body).toMatch(/^<!doctype html>/i);
     const listing = await check(`${url}/answer/discovery/resources`, "GET", LINES);
-    expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 3]);
+    expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 4]);
     expect((await check(`${url}/answer/weather`, "OPTIONS", asked)).status).toBe(204);
     expect((await check(`${url}/answer/weather`, "GET", LINES)).status).toBe(402);
     expect((await check(`${url}/answer/health`, "GET", LINES)).status).toBe(404);

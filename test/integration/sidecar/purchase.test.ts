@@ -289,7 +289,7 @@ describe.for(installed)("behind %s", (proxy) => {
   it("the listing is served", async () => {
     const response = await fetch(`${shop.url}/discovery/resources`);
     expect(response.status).toBe(200);
-    expect(Object(await response.json()).items).toHaveLength(3);
+    expect(Object(await response.json()).items).toHaveLength(4);
     expect(shop.backend).toEqual([]);
   });
 

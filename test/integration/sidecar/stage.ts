@@ -96,6 +96,7 @@ routes:
   GET /weather: { price: $0.01, description: Current weather, mimeType: application/json }
   POST /summarize: { price: $0.02, description: A summary, mimeType: application/json }
   GET /reports/:id: { price: $0.25, description: A report, mimeType: application/json }
+  GET /by-query: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 }, description: Many }
   GET /health: free
   POST /echo: free
   /admin/*: deny

@@ -106,6 +106,7 @@ describe("a configuration", () => {
         segments: [{ kind: "static", text: "weather" }],
         action: {
           kind: "priced",
+          computed: null,
           upstream: "default",
           offers: [
             {

@@ -1,0 +1,23 @@
+/** Who is asked who he is, by what the configuration says of members and sessions. */
+import { soldNetworks, type Config } from "../config/config.ts";
+import type { SignInTerms } from "../gateway/signed-in.ts";
+import { Sessions } from "../x402/session.ts";
+import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
+
+/** @param secret the ledger's, and the public URL of the site */
+export function signInTerms(
+  { routes, members, sessions }: Pick<Config, "routes" | "members" | "sessions">,
+  secret: { readonly key: Uint8Array; readonly publicUrl: string },
+): SignInTerms {
+  const { forMs, notBefore } = sessions;
+  const notBeforeMs = notBefore === null ? 0 : Date.parse(notBefore);
+  return {
+    issuer: new SignIns(secret),
+    sessions: new Sessions({ ...secret, forMs, notBeforeMs }),
+    url: secret.publicUrl + SIGN_IN_PATH,
+    networks: soldNetworks(routes),
+    groups: Object.entries(members.groups).map(([group, list]) => {
+      return { group, list, offers: null, page: null };
+    }),
+  };
+}

@@ -1,0 +1,53 @@
+/** The body by which a price is computed: all of it, or why it is not looked at. It is forwarded afterwards as it came. */
+import { MAX_PRICED_BODY_BYTES } from "../pricing/computed-price.ts";
+import { keptBody, type InboundRequest } from "./message/inbound.ts";
+import { hasRequestBody } from "./message/request-body.ts";
+import type { Visitor } from "./visitor.ts";
+
+export type PricedBody =
+  | { readonly kind: "whole"; readonly body: Buffer }
+  | { readonly kind: "absent" }
+  /** It cannot be priced whoever pays. */
+  | { readonly kind: "refused"; readonly status: 411 | 413 | 415; readonly detail: string }
+  /** The client left before its end. */
+  | { readonly kind: "gone" };
+
+/** One reading of the bytes for everybody: JSON, which is UTF-8. */
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:; *charset="?utf-8"? *)?$/i;
+
+const ABSENT = { kind: "absent" } as const;
+const REFUSALS = {
+  411: "a body has to tell its Content-Length",
+  413: `the body is larger than ${MAX_PRICED_BODY_BYTES} bytes`,
+  415: "the body has to be application/json, in UTF-8 and in no other coding",
+} as const;
+
+/** Whether it has to be waited for: else {@link readPricedBody} has it at once. */
+export function isAwaited(visitor: Pick<Visitor, "request" | "replaying">): boolean {
+  if (visitor.replaying === null || keptBody(visitor.request)) return false;
+  return hasRequestBody(visitor.request) && refusalOf(visitor.request) === null;
+}
+
+export function readPricedBody({
+  request,
+  replaying,
+}: Pick<Visitor, "request" | "replaying">): PricedBody | Promise<PricedBody> {
+  if (!hasRequestBody(request)) return ABSENT;
+  const status = refusalOf(request);
+  if (status !== null) return { kind: "refused", status, detail: REFUSALS[status] };
+  const known = keptBody(request);
+  if (known) return { kind: "whole", body: known };
+  if (replaying === null) return ABSENT;
+  return replaying.readBodyHash(true).then((hash) => {
+    const body = keptBody(request);
+    return hash === null || !body ? { kind: "gone" } : { kind: "whole", body };
+  });
+}
+
+function refusalOf({ headers }: Pick<InboundRequest, "headers">): keyof typeof REFUSALS | null {
+  const length = headers["content-length"];
+  if (length === undefined) return 411;
+  if (Number(length) > MAX_PRICED_BODY_BYTES) return 413;
+  const isPlain = headers["content-encoding"] === undefined;
+  return isPlain && JSON_TYPE.test(headers["content-type"] ?? "") ? null : 415;
+}
