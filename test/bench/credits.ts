@@ -24,7 +24,7 @@ const DEBITS = sized(500_000, 20_000);
 /** Each of these is a write of its own. */
 const QUESTIONS = sized(20_000, 200);
 const TOGETHER = 100;
-const BUYERS = [1, 100, 5_000];
+const BUYERS = sized([1, 100, 5_000], [1, 10]);
 const AMOUNT = 10_000_000_000n;
 
 type Way = "nothing" | "credits" | "questions";

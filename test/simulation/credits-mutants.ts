@@ -54,7 +54,7 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORLDS, "answers for more than the seller risks", {
     file: LEASES,
-    find: "if (!isWithin) return pot.written();",
+    find: "if (!isWithin) return pot.written(use, nowMs);",
     put: "if (!isWithin) return true;",
   }),
   caughtBy(WORLDS, "debits what was reserved in place of what was used", {

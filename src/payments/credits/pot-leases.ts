@@ -71,7 +71,8 @@ export class PotShare {
   /**
    * The request has used so much (0n: it has failed), at most what was reserved; the rest is given back. Whether it is
    * debited: true at once where that is within the risk, else when it is written, and the answer has to wait for it. False: the
-   * lease was lost meanwhile, or the ledger is away for {@link SETTLE_WAIT_MS}: nothing is debited, and nothing should be answered. Only the first call counts.
+   * lease was lost meanwhile, or the ledger is away for {@link SETTLE_WAIT_MS}: nothing is debited, and nothing should be
+   * answered. Only the first call counts. Each share has to be settled, whatever becomes of its request.
    */
   settle(used: bigint, route: string): boolean | Promise<boolean> {
     if (!this.#isOpen) return true;
@@ -88,7 +89,7 @@ type Settling = (pot: LeasedPot, amount: bigint, route: string) => boolean | Pro
 export class PotLeases {
   readonly #options: PotLeasesOptions;
   readonly #maxPots: number;
-  /** Those used last are behind the others. */
+  /** In the order in which they were made. */
   readonly #pots = new Map<string, LeasedPot>();
   /** To be asked about at once, and to be written, in the order in which they became so. */
   readonly #urgent = new Set<LeasedPot>();

@@ -44,11 +44,11 @@ export function creditsProfileOf(seed: number): CreditsProfile {
     seed,
     faults: random.pick([0, 0, 0.02, 0.1]),
     ends: random.pick([0, 0.1, 0.4]),
-    outages: random.pick([0, 0, 0.3]),
     buyers: random.between(1, 6),
     workers: random.between(1, 4),
     customers: random.between(1, 30),
     atRisk: random.pick([0n, 20n, 200n, 5_000n]),
+    outages: random.pick([0, 0, 0.3]),
   };
 }
 
@@ -110,7 +110,8 @@ export class CreditsWorld {
     this.#again(LOOK_MS, () => this.#look());
     this.#again(1_000, () => this.#endSomebody());
     this.#again(4_000, () => {
-      const isAway = this.#random.chance(this.#profile.outages);
+      const { outages } = this.#profile;
+      const isAway = outages > 0 && this.#random.chance(outages);
       if (isAway) this.#outageEndMs = this.#time.nowMs + this.#random.between(500, 9_000);
     });
     this.#again(1_000, () => void this.#ledger?.reap().catch(() => undefined));

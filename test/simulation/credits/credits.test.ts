@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { runCredits } from "./credits-seeds.ts";
 
-const SEEDS = 40;
+const SEEDS = 60;
 
 test("balances are spent once, whoever dies, and no buyer pays for it", async () => {
   const { violations, answered, crashes, refused } = await runCredits(1, SEEDS);
