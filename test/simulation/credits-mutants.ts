@@ -87,7 +87,7 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     find: "if (lease !== undefined && draw.turn <= lease.turn) {",
     put: "if (lease !== undefined && draw.turn < 0) {",
   }),
-  caughtBy(WORLDS, "leases to a life that is over", {
+  caughtBy(CONTRACT, "leases to a life that is over", {
     file: STORE,
     find: `      if (this.#isOver) throw new LedgerUnavailable("this life is over");\n`,
     put: "",

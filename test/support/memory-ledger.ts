@@ -423,6 +423,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     let freed = 0;
     const isOver = (life: string): boolean => life === this.#life;
     this.#store.pots.returnLeases(isOver);
+    this.#store.pots.ended.add(this.#life);
     for (const key of this.#store.payments.keys()) {
       if (this.#take(key, (found) => machine.reap(found, isOver, kept.has(key)))) freed += 1;
     }

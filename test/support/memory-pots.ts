@@ -6,6 +6,7 @@ import {
   useEntries,
   type CreditsSum,
 } from "../../src/ledger/credit-entries.ts";
+import { LedgerUnavailable } from "../../src/ledger/ledger-fault.ts";
 import { processOf } from "../../src/ledger/life.ts";
 import {
   creditsPotsOf,
@@ -27,6 +28,8 @@ export class MemoryPotTables {
   /** By holder, and by pot. */
   readonly leases = new Map<string, Map<string, PotLease & { readonly atMs: number }>>();
   readonly fills = new Set<string>();
+  /** Lives of workers that have ended. */
+  readonly ended = new Set<string>();
 
   /** Once for each payment; the entries that it makes. */
   pour(given: {
@@ -110,6 +113,7 @@ export function potsIn(store: MemoryStore, time: Pick<Time, "now">, life: string
     async draw(draws) {
       requireDraws(draws);
       store.requireAlive(life);
+      if (pots.ended.has(life)) throw new LedgerUnavailable("this life is over");
       const nowMs = time.now();
       return draws.map((draw) => {
         const { pot: name } = draw;

@@ -1,6 +1,6 @@
 /** Pots: what is in them is never more than came in and was not used, whoever leases it, and whoever dies. */
 import { expect, it } from "vitest";
-import { LedgerConflict, type Ledger } from "../../../src/ledger/ledger.ts";
+import { LedgerConflict, LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
 import { isBalanced, type CreditsSum } from "../../../src/ledger/credit-entries.ts";
 import {
   creditsPot,
@@ -312,6 +312,9 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await inPot(ledger)).toEqual([PAID - 800n, 700n]);
     await one.end(new Set());
     await ledger.reap();
+    expect(await inPot(ledger)).toEqual([PAID - 600n, 500n]);
+    // A question of its that comes late takes nothing that nobody would give back.
+    await expect(draw(one.pots, { turn: 3, first: 100n })).rejects.toThrow(LedgerUnavailable);
     expect(await inPot(ledger)).toEqual([PAID - 600n, 500n]);
     expect(await sum(ledger)).toMatchObject({ used: 100n });
   });
