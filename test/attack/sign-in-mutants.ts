@@ -207,6 +207,11 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
     put: "return offers !== null && payer !== network ? [offers] : [];",
   }),
+  caughtBy("test/integration/members.test.ts", "serves a member who is denied", {
+    file: "src/gateway/decision.ts",
+    find: "signIn?.areScreened === false ?",
+    put: "signIn !== null ?",
+  }),
   caughtBy("test/unit/gateway/message/field-lines.test.ts", "shows a sign-in to the backend", {
     file: "src/gateway/message/field-lines.ts",
     find: "  signInName,\n",

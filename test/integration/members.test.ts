@@ -42,7 +42,8 @@ beforeAll(async () => {
     await chain.deployWallet(owner.address),
     await chain.deployWallet(owner.address),
   ];
-  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more: groups() }));
+  const files = { "staff.txt": staff.address, "partners.txt": partner.address };
+  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more: groups(), files }));
 });
 
 afterAll(() => closing.disposeAsync());
@@ -255,6 +256,18 @@ describe("a session", () => {
       true,
     );
     expect((await by(told.session, "/report")).status).toBe(402);
+    expect(await gateway.reroute(ROUTES, groups())).toBe(true);
+    expect((await by(told.session, "/report")).status).toBe(200);
+  });
+
+  it("has nothing where its account may not pay here, or is not among those who alone may", async () => {
+    const { told } = await openSession(staff);
+    for (const rule of ["deny: staff.txt", "allow: partners.txt"]) {
+      expect(await gateway.reroute(ROUTES, `${groups()}\npayers: { ${rule} }`)).toBe(true);
+      const served = gateway.upstream.length;
+      expect((await by(told.session, "/report")).status).toBe(403);
+      expect(gateway.upstream).toHaveLength(served);
+    }
     expect(await gateway.reroute(ROUTES, groups())).toBe(true);
     expect((await by(told.session, "/report")).status).toBe(200);
   });
