@@ -14,6 +14,7 @@ const SALE_TEST = "test/unit/payments/sale/sign-in.test.ts";
 const SESSION_TEST = "test/unit/x402/session.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
 const GROUP_TEST = "test/unit/gateway/membership.test.ts";
+const SQLITE_TEST = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 
 export const SIGN_IN_MUTANTS: readonly Mutant[] = [
@@ -181,6 +182,11 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     file: SERVICE,
     find: "return this.#ground.time.now() < untilMs ? {",
     put: "return untilMs > 0 ? {",
+  }),
+  caughtBy(SQLITE_TEST, "grants by what may still be paid back by itself", {
+    file: "src/ledger/sqlite/sqlite-sign-ins.ts",
+    find: "`AND state = 'DELIVERED' AND route IN",
+    put: "`AND route IN",
   }),
   caughtBy(MEMBER_TEST, "grants by what was bought elsewhere", {
     file: SERVICE,
