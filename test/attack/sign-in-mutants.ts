@@ -213,6 +213,11 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
     put: "return offers !== null && payer !== network ? [offers] : [];",
   }),
+  caughtBy("test/integration/members.test.ts", "looks up who shows a session without end", {
+    file: "src/gateway/challenge.ts",
+    find: 'isKnown ? Math.max(refused, unpaid.waitSeconds(address, "known")) : refused;',
+    put: "isKnown ? Math.max(refused, 0) : refused;",
+  }),
   caughtBy("test/integration/members.test.ts", "serves a member who is denied", {
     file: "src/gateway/decision.ts",
     find: "signIn?.areScreened === false ?",

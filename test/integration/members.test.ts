@@ -1,5 +1,5 @@
 /** Members pay another price, or none: by a sign-in, by a session that they got for one, and by what they pay with. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import {
   X402_VERSION,
   type EvmAuthorization,
@@ -284,6 +284,20 @@ describe("a session", () => {
     expect((await present(url, payment)).status).toBe(200);
     expect(await gateway.reroute(ROUTES, groups())).toBe(true);
   });
+});
+
+test("who is known is told what it costs as often as anybody, and has what is his as often as he likes", async () => {
+  const more = `${groups()}\nlimits: { unpaidPerIp: 3/m }`;
+  await using shop = await startGateway({ chain, routes: ROUTES, more });
+  const [token, own] = [await openSession(partner, shop), await openSession(staff, shop)].map(
+    ({ told }) => String(told.session),
+  );
+  const asks = (shown = "", path = "/report") =>
+    fetch(shop.url + path, { headers: { [SESSION_HEADER]: shown } });
+  const statuses: number[] = [];
+  for (let times = 0; times < 5; times += 1) statuses.push((await asks(token)).status);
+  expect(statuses).toEqual([402, 402, 402, 429, 429]);
+  for (let times = 0; times < 5; times += 1) expect((await asks(own)).status).toBe(200);
 });
 
 describe("what a purchase grants", () => {
