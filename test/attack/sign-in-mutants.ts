@@ -210,8 +210,13 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GROUP_TEST, "sells to anybody at the price of a group", {
     file: MEMBERSHIP,
-    find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
-    put: "return offers !== null && payer !== network ? [offers] : [];",
+    find: "priced.find(({ list }) => list.has(network, address))?.offers;",
+    put: "priced.find(({ list }) => list.has(network, address) || address !== network)?.offers;",
+  }),
+  caughtBy(GROUP_TEST, "sells to a member at the price of any of his groups", {
+    file: MEMBERSHIP,
+    find: "return [...new Set([first, byCode])].filter(",
+    put: "return [...new Set([first, byCode, priced.at(-1)?.offers])].filter(",
   }),
   caughtBy("test/integration/members.test.ts", "looks up who shows a session without end", {
     file: "src/gateway/challenge.ts",
