@@ -16,6 +16,7 @@ export function signInTerms(
     sessions: new Sessions({ ...secret, forMs, notBeforeMs }),
     url: secret.publicUrl + SIGN_IN_PATH,
     networks: soldNetworks(routes),
+    areScreened: members.areScreened,
     groups: Object.entries(members.groups).map(([group, list]) => {
       return { group, list, offers: null, page: null };
     }),

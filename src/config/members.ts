@@ -13,6 +13,8 @@ import { listOf, map, matching, named, optional, plainText, text } from "./readi
 export interface MemberSettings {
   /** Who is in each group, by its name. */
   readonly groups: Readonly<Record<string, PayerList>>;
+  /** Not everybody may pay here (`payers`): whoever is in a group may be denied all the same. */
+  readonly areScreened: boolean;
   /** Absolute paths of the files that they were read from. */
   readonly files: readonly string[];
 }
@@ -72,6 +74,7 @@ export function resolveMembers(
   written: z.output<typeof members>,
   context: Context,
 ): MemberSettings {
+  const areScreened = ["deny", "allow"].some((key) => context.tree.has(["payers", key]));
   const { tree, problems } = context;
   const groups: Record<string, PayerList> = {};
   const files: string[] = [];
@@ -98,7 +101,7 @@ export function resolveMembers(
     }
     groups[name] = list;
   }
-  return { groups, files };
+  return { groups, areScreened, files };
 }
 
 /** With its chain, too (CAIP-10). */

@@ -72,7 +72,9 @@ export class Challenge {
   waitSeconds(decision: PricedDecision, { address }: Client): number {
     const unpaid = this.#unpaid;
     const isShown = decision.kind === "presented" || decision.kind === "signed-in";
-    const seconds = unpaid.waitSeconds(address, isShown ? "refused" : "asked");
+    const refused = unpaid.waitSeconds(address, isShown ? "refused" : "asked");
+    const isKnown = decision.kind === "signed-in";
+    const seconds = isKnown ? Math.max(refused, unpaid.waitSeconds(address, "known")) : refused;
     if (seconds === 0 || decision.kind !== "presented") return seconds;
     const accepts = acceptable(decision);
     const { payment } = decision;
@@ -170,6 +172,11 @@ export class Challenge {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }
     return asking(plan, answer, outcome);
+  }
+
+  /** Who asks was looked up, and he is told what it costs him: that counts beside the question. */
+  known({ address }: Client): void {
+    this.#unpaid.count(address, "known");
   }
 
   /** A payment was looked at, and is not taken: it counts, though nothing is asked for. */

@@ -290,10 +290,11 @@ function whoAsks(
   const shown = signIn && readSignIn(signIn, request, { resource: sold.resource, networks });
   if (shown === null) return { kind: "challenge", ...sold };
   const version = protocol.v2 ? X402_VERSION_2 : X402_VERSION;
-  return freeMember(shown, sold) ?? { kind: "signed-in", version, ...shown, ...sold };
+  const free = signIn?.areScreened === false ? freeMember(shown, sold) : null;
+  return free ?? { kind: "signed-in", version, ...shown, ...sold };
 }
 
-/** A session needs no proof any more: whom it costs nothing is served as if it were free. */
+/** A session needs no proof any more: whom it costs nothing is served as if it were free, where nobody may be denied. */
 function freeMember(
   { signIn, shownIn }: ShownSignIn,
   { plan, target, path }: Place & { readonly plan: PricedPlan },

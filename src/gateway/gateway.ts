@@ -421,7 +421,7 @@ export class Gateway {
     visit: PricedVisit,
     { account, granted }: Extract<Admission, { kind: "recognized" }>,
   ): RequestEnding | Promise<RequestEnding> {
-    const { visitor, decision, client, lines } = visit;
+    const { visitor, decision, client, lines, challenge } = visit;
     const { plan, target, path } = decision;
     const member = memberOf(plan.members, account);
     if (granted !== null || member?.offers === null) {
@@ -429,6 +429,7 @@ export class Gateway {
       const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
       return this.#passing.recognized(visitor, { ...known, target, path }, { client, lines });
     }
+    challenge.known(client);
     if (member === undefined) return this.#ask(visit, decision);
     const { offers, page } = member;
     return this.#ask(visit, { ...decision, offers, page });

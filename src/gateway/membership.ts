@@ -45,12 +45,17 @@ export function membershipsOf(
   return { key: membership(true), code: membership(false) };
 }
 
-/** What is asked of the groups that a payment's payer is in: it is judged later whether he has signed it. */
+/**
+ * What is asked of the group that a payment's payer is in, by a key, and by code: it is judged later which of them has
+ * signed it.
+ */
 export function offersOfPayer(groups: Groups, payment: PaymentPayload): readonly Offers[] {
   if (groups.length === 0) return [];
   const { network } = payment;
-  const payer = payerOf(payment);
-  return groups.flatMap(({ list, offers }) => {
-    return offers !== null && list.has(network, payer) ? [offers] : [];
-  });
+  const address = payerOf(payment);
+  // Who has it for nothing and pays all the same may pay what a group does that he is in, too.
+  const priced = groups.filter(({ offers }) => offers !== null);
+  const first = priced.find(({ list }) => list.has(network, address))?.offers;
+  const byCode = priced.find(({ list }) => list.hasOn(network, address))?.offers;
+  return [...new Set([first, byCode])].filter((each) => each !== undefined && each !== null);
 }

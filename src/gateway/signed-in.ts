@@ -23,6 +23,8 @@ export interface SignInTerms {
   readonly url: string;
   /** All groups of members: those have sessions who have bought nothing. */
   readonly groups: readonly MemberTerms[];
+  /** Somebody else is to be asked whether a member is denied. */
+  readonly areScreened: boolean;
   /** All on which anything is sold. */
   readonly networks: readonly string[];
 }

@@ -54,7 +54,8 @@ export interface SignInUses {
   /**
    * What a payer has paid for and was not paid back, the newest first: of his newest {@link MAX_PAYMENTS_LOOKED_THROUGH}
    * payments, at most {@link MAX_PURCHASES}. No network is looked at.
-   * @param routes keys of the routes that have sold it; null: any
+   * @param routes keys of the routes that have sold it, and delivered it: what is still owed may be paid back, after all
+   *   that hangs on it was had; null: any
    */
   purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]>;
   /** Stored when this resolves with `first`; of any number of concurrent ones with one nonce, one is. */

@@ -14,6 +14,7 @@ const SALE_TEST = "test/unit/payments/sale/sign-in.test.ts";
 const SESSION_TEST = "test/unit/x402/session.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
 const GROUP_TEST = "test/unit/gateway/membership.test.ts";
+const SQLITE_TEST = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 
 export const SIGN_IN_MUTANTS: readonly Mutant[] = [
@@ -182,6 +183,11 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     find: "return this.#ground.time.now() < untilMs ? {",
     put: "return untilMs > 0 ? {",
   }),
+  caughtBy(SQLITE_TEST, "grants by what may still be paid back by itself", {
+    file: "src/ledger/sqlite/sqlite-sign-ins.ts",
+    find: "`AND state = 'DELIVERED' AND route IN",
+    put: "`AND route IN",
+  }),
   caughtBy(MEMBER_TEST, "grants by what was bought elsewhere", {
     file: SERVICE,
     find: "await this.#ground.redemptions.purchases(account.address, routes);",
@@ -204,8 +210,23 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GROUP_TEST, "sells to anybody at the price of a group", {
     file: MEMBERSHIP,
-    find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
-    put: "return offers !== null && payer !== network ? [offers] : [];",
+    find: "priced.find(({ list }) => list.has(network, address))?.offers;",
+    put: "priced.find(({ list }) => list.has(network, address) || address !== network)?.offers;",
+  }),
+  caughtBy(GROUP_TEST, "sells to a member at the price of any of his groups", {
+    file: MEMBERSHIP,
+    find: "return [...new Set([first, byCode])].filter(",
+    put: "return [...new Set([first, byCode, priced.at(-1)?.offers])].filter(",
+  }),
+  caughtBy("test/integration/members.test.ts", "looks up who shows a session without end", {
+    file: "src/gateway/challenge.ts",
+    find: 'isKnown ? Math.max(refused, unpaid.waitSeconds(address, "known")) : refused;',
+    put: "isKnown ? Math.max(refused, 0) : refused;",
+  }),
+  caughtBy("test/integration/members.test.ts", "serves a member who is denied", {
+    file: "src/gateway/decision.ts",
+    find: "signIn?.areScreened === false ?",
+    put: "signIn !== null ?",
   }),
   caughtBy("test/unit/gateway/message/field-lines.test.ts", "shows a sign-in to the backend", {
     file: "src/gateway/message/field-lines.ts",

@@ -93,13 +93,18 @@ export const WORK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(FIRST_TEST, "forgets what a payer has spoilt", {
     file: POT,
-    find: 'if (how !== "spoilt") this.#giveBack(payer);',
-    put: "this.#giveBack(payer);",
+    find: 'if (how === "spoilt") works.spoilt += 1;',
+    put: "",
   }),
   caughtBy(FIRST_TEST, "counts against a payer what he has paid", {
     file: POT,
-    find: 'if (how !== "spoilt") this.#giveBack(payer);',
-    put: 'if (how === "ours") this.#giveBack(payer);',
+    find: 'if (how === "spoilt") works.spoilt += 1;',
+    put: 'if (how !== "ours") works.spoilt += 1;',
+  }),
+  caughtBy(FIRST_TEST, "takes what is under way for done when a while has passed", {
+    file: POT,
+    find: "const works = { underWay, spoilt: left, atMs: nowMs };",
+    put: "const works = { underWay: underWay - (nowMs - atMs) / UNPAID_WORK_MS, spoilt: left, atMs: nowMs };",
   }),
   caughtBy(FIRST_TEST, "lets one purse pay for many works", {
     file: POT,

@@ -1,5 +1,5 @@
 /** Members pay another price, or none: by a sign-in, by a session that they got for one, and by what they pay with. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import {
   X402_VERSION,
   type EvmAuthorization,
@@ -42,7 +42,8 @@ beforeAll(async () => {
     await chain.deployWallet(owner.address),
     await chain.deployWallet(owner.address),
   ];
-  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more: groups() }));
+  const files = { "staff.txt": staff.address, "partners.txt": partner.address };
+  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more: groups(), files }));
 });
 
 afterAll(() => closing.disposeAsync());
@@ -259,6 +260,18 @@ describe("a session", () => {
     expect((await by(told.session, "/report")).status).toBe(200);
   });
 
+  it("has nothing where its account may not pay here, or is not among those who alone may", async () => {
+    const { told } = await openSession(staff);
+    for (const rule of ["deny: staff.txt", "allow: partners.txt"]) {
+      expect(await gateway.reroute(ROUTES, `${groups()}\npayers: { ${rule} }`)).toBe(true);
+      const served = gateway.upstream.length;
+      expect((await by(told.session, "/report")).status).toBe(403);
+      expect(gateway.upstream).toHaveLength(served);
+    }
+    expect(await gateway.reroute(ROUTES, groups())).toBe(true);
+    expect((await by(told.session, "/report")).status).toBe(200);
+  });
+
   it("has it no longer when its account leaves the group; who was asked before pays that for a while", async () => {
     const { told } = await openSession(staff);
     const url = `${gateway.url}/report`;
@@ -271,6 +284,20 @@ describe("a session", () => {
     expect((await present(url, payment)).status).toBe(200);
     expect(await gateway.reroute(ROUTES, groups())).toBe(true);
   });
+});
+
+test("who is known is told what it costs as often as anybody, and has what is his as often as he likes", async () => {
+  const more = `${groups()}\nlimits: { unpaidPerIp: 3/m }`;
+  await using shop = await startGateway({ chain, routes: ROUTES, more });
+  const [token, own] = [await openSession(partner, shop), await openSession(staff, shop)].map(
+    ({ told }) => String(told.session),
+  );
+  const asks = (shown = "", path = "/report") =>
+    fetch(shop.url + path, { headers: { [SESSION_HEADER]: shown } });
+  const statuses: number[] = [];
+  for (let times = 0; times < 5; times += 1) statuses.push((await asks(token)).status);
+  expect(statuses).toEqual([402, 402, 402, 429, 429]);
+  for (let times = 0; times < 5; times += 1) expect((await asks(own)).status).toBe(200);
 });
 
 describe("what a purchase grants", () => {

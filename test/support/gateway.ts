@@ -7,7 +7,7 @@ import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { start, type Running } from "../../src/app.ts";
 import { formatProblems, parseConfig } from "../../src/config/config.ts";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
@@ -22,6 +22,8 @@ export interface GatewaySetup {
   readonly admin?: string;
   /** More YAML at the top level: `cors: true`. */
   readonly more?: string;
+  /** What files hold that `more` names. */
+  readonly files?: Readonly<Record<string, string>>;
   /** YAML of the `facilitator:` block, indented by two. Default: embedded on the chain. */
   readonly facilitator?: string;
   readonly unmatched?: "deny" | "free";
@@ -92,8 +94,10 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
     parseConfig(writeConfig({ ...setup, routes, more, storePath }, backendUrl, payee), {
       file: "test.yaml",
       env: { SIGNER: signer.privateKey },
-      readFile: () => {
-        throw new Error("the test configuration names no files");
+      readFile: (path) => {
+        const text = setup.files?.[basename(path)];
+        if (text === undefined) throw new Error(`the test has no file ${path}`);
+        return text;
       },
     });
   const parsed = parse(setup);

@@ -247,7 +247,8 @@ export class MemoryStore {
     const paid = [...this.payments].filter(([, { row }]) => {
       const isPaid = !["CLAIMED", "SIGNED", "FAILED"].includes(row.state) && row.binding !== null;
       if (row.refundState !== null) return false;
-      const isSold = routes === null || (row.route !== null && routes.includes(row.route));
+      const isHad = row.state === "DELIVERED" && row.route !== null;
+      const isSold = routes === null || (isHad && routes.includes(row.route));
       return isPaid && isSold && row.payer.toLowerCase() === payer.toLowerCase();
     });
     return paid

@@ -18,12 +18,13 @@ export interface BoundedRate {
 
 /**
  * `asked`: no payment, or none that can be read. `refused`: a payment that was looked into and not taken. `unproven`:
- * one of those for which the chain had to be asked who signed it.
+ * one of those for which the chain had to be asked who signed it. `known`: it was looked up who asks, and he was told the
+ * price; as often as `asked`, and counted apart, since what he may have for nothing is looked up as well.
  */
-export type UnpaidKind = "asked" | "refused" | "unproven";
+export type UnpaidKind = "asked" | "refused" | "unproven" | "known";
 
 /** How often one address may; null: as often as it wants. */
-export type UnpaidRates = Readonly<Record<UnpaidKind, BoundedRate | null>>;
+export type UnpaidRates = Readonly<Record<Exclude<UnpaidKind, "known">, BoundedRate | null>>;
 
 export function areSameRates(one: UnpaidRates, other: UnpaidRates): boolean {
   const kinds = ["asked", "refused", "unproven"] as const;
@@ -63,6 +64,7 @@ export class UnpaidLimit {
     asked: new Float64Array(MAX_ADDRESSES),
     refused: new Float64Array(MAX_ADDRESSES),
     unproven: new Float64Array(MAX_ADDRESSES),
+    known: new Float64Array(MAX_ADDRESSES),
   };
 
   /** @param clock one that only goes forward, milliseconds */
@@ -71,6 +73,7 @@ export class UnpaidLimit {
       asked: priceOf(asked),
       refused: priceOf(refused),
       unproven: priceOf(unproven),
+      known: priceOf(asked),
     };
     this.#clock = clock;
   }
@@ -140,11 +143,16 @@ export class UnpaidLimit {
 
   /** Gives the key that was looked for the place of whoever has used least. */
   #replace(): number {
-    const { asked, refused, unproven } = this.#forgottenAt;
+    const { asked, refused, unproven, known } = this.#forgottenAt;
     let least = Number.POSITIVE_INFINITY;
     let chosen = this.#first;
     for (let place = this.#first; place < this.#first + PLACES; place += 1) {
-      const used = Math.max(asked[place] ?? 0, refused[place] ?? 0, unproven[place] ?? 0);
+      const used = Math.max(
+        asked[place] ?? 0,
+        refused[place] ?? 0,
+        unproven[place] ?? 0,
+        known[place] ?? 0,
+      );
       if (used < least) {
         least = used;
         chosen = place;
@@ -155,6 +163,7 @@ export class UnpaidLimit {
     asked[chosen] = 0;
     refused[chosen] = 0;
     unproven[chosen] = 0;
+    known[chosen] = 0;
     return chosen;
   }
 }

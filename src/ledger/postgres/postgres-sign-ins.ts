@@ -67,7 +67,7 @@ const PURCHASES: Statement = {
     SELECT p.payment_key AS "key", p.network, p.route, p.created_ms AS "createdMs"
     FROM coinslot.payments AS p JOIN newest USING (id)
     WHERE p.state IN ('SETTLED', 'DELIVERING', 'DELIVERED') AND p.binding IS NOT NULL AND p.refund_state IS NULL
-      AND ($2::text[] IS NULL OR p.route = ANY ($2))
+      AND ($2::text[] IS NULL OR p.state = 'DELIVERED' AND p.route = ANY ($2))
     ORDER BY p.created_ms DESC, p.id DESC LIMIT ${MAX_PURCHASES}`,
 };
 

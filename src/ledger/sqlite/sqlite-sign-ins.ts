@@ -47,7 +47,10 @@ export function readPurchases(
   routes: readonly string[] | null,
 ): readonly PaidSale[] {
   const named = routes ?? [];
-  const ofRoutes = routes === null ? "" : `AND route IN (${named.map(() => "?").join(", ")})`;
+  const ofRoutes =
+    routes === null
+      ? ""
+      : `AND state = 'DELIVERED' AND route IN (${named.map(() => "?").join(", ")})`;
   const found = database.all(
     `SELECT payment_key AS "key", network, route, created_ms AS "createdMs" FROM payments WHERE rowid IN (
        SELECT rowid FROM payments INDEXED BY payments_by_payer WHERE lower(payer) = ?

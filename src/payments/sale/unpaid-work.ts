@@ -27,8 +27,9 @@ export interface BegunWork {
 
 /** Of one payer. */
 interface Works {
-  /** Under way, or spoilt and not forgotten; the spoilt ones in parts, as time passes. */
-  count: number;
+  underWay: number;
+  /** Not forgotten; in parts, as time passes. */
+  spoilt: number;
   atMs: number;
 }
 
@@ -54,38 +55,40 @@ export class UnpaidWorks {
   ): Promise<BegunWork | "crowded" | number> {
     const seconds = this.#secondsFor(payer);
     if (seconds > 0) return seconds;
-    const works = this.#worksOf(payer);
-    works.count += 1;
+    this.#worksOf(payer).underWay += 1;
     const free = draw === undefined ? () => undefined : await this.#purses.take(draw, signal);
     if (free === undefined) {
-      this.#giveBack(payer);
+      this.#end(payer, "ours");
       return "crowded";
     }
     return {
       end: (how) => {
         free();
-        if (how !== "spoilt") this.#giveBack(payer);
+        this.#end(payer, how);
       },
     };
   }
 
   /** Until one more may begin; 0: now. */
   #secondsFor(payer: string): number {
-    const over = this.#worksOf(payer).count + 1 - MAX_UNPAID_WORKS;
+    const { underWay, spoilt } = this.#worksOf(payer);
+    const over = underWay + spoilt + 1 - MAX_UNPAID_WORKS;
     return over <= 0 ? 0 : Math.ceil((over * UNPAID_WORK_MS) / 1000);
   }
 
   #worksOf(payer: string): Works {
     const nowMs = this.#time.now();
     const known = this.#payers.get(payer);
-    const { count, atMs } = known ?? { count: 0, atMs: nowMs };
-    const works = { count: Math.max(0, count - (nowMs - atMs) / UNPAID_WORK_MS), atMs: nowMs };
+    const { underWay, spoilt, atMs } = known ?? { underWay: 0, spoilt: 0, atMs: nowMs };
+    const left = Math.max(0, spoilt - (nowMs - atMs) / UNPAID_WORK_MS);
+    const works = { underWay, spoilt: left, atMs: nowMs };
     this.#payers.set(payer, works);
     return works;
   }
 
-  #giveBack(payer: string): void {
+  #end(payer: string, how: WorkEnd): void {
     const works = this.#worksOf(payer);
-    works.count = Math.max(0, works.count - 1);
+    works.underWay = Math.max(0, works.underWay - 1);
+    if (how === "spoilt") works.spoilt += 1;
   }
 }

@@ -170,6 +170,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
         url: publicUrl + SIGN_IN_PATH,
         networks: [],
         groups: [],
+        areScreened: false,
       },
     },
     paywall: new Paywall({

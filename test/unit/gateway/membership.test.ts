@@ -58,4 +58,10 @@ test("a payment may be for what is asked of its payer's groups, and of no other'
   expect(offersOfPayer([free, own, others], payment)).toEqual([cheap]);
   expect(offersOfPayer([free, others], payment)).toEqual([]);
   expect(offersOfPayer([], payment)).toEqual([]);
+  // Of several groups the first one counts; by a key, and by code.
+  const cheaper = new Offers([{ ...offer, maxAmountRequired: "2" }]);
+  const second = group("second", PAYER, cheaper);
+  expect(offersOfPayer([own, second], payment)).toEqual([cheap]);
+  const onChain = group("on its chain", `eip155:84532:${PAYER}`, cheaper);
+  expect(offersOfPayer([own, onChain, second], payment)).toEqual([cheap, cheaper]);
 });

@@ -96,6 +96,18 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
     expect(await ledger.purchases(PAYER, ["GET /"])).toEqual([]);
   });
 
+  it.each<[StartState, number]>([
+    ["settled", 0],
+    ["delivering", 0],
+    ["served", 0],
+    ["kept", 1],
+    ["delivered", 1],
+  ])("has had it in state %s, which counts for what its route grants: %i", async (state, count) => {
+    const { ledger } = place();
+    await bring(ledger, payment, state, { route: "GET /one" });
+    expect(await ledger.purchases(PAYER, ["GET /one"])).toHaveLength(count);
+  });
+
   it("is told the newest of what it has paid for first, of the routes that are asked for alone", async () => {
     const { ledger, time } = place();
     const routes = ["GET /one", "GET /two"];
@@ -106,6 +118,8 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
       await ledger.step(each.key, { kind: "claim", terms: termsOf(each, { route }) });
       await sign(ledger, [each]);
       await ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(each.key, { kind: "delivering" });
+      await ledger.step(each.key, { kind: "delivered" });
     }
     const told = async (asked: readonly string[] | null) =>
       (await ledger.purchases(PAYER, asked)).map((each) => each.key);

@@ -121,11 +121,12 @@ export async function bring(
   ledger: Ledger,
   payment: ExamplePayment,
   state: StartState,
+  changes: Partial<ClaimTerms> = {},
 ): Promise<void> {
   const { key, request } = payment;
   const path: Record<StartState, () => Promise<unknown>> = {
     none: async () => undefined,
-    claimed: async () => ledger.step(key, { kind: "claim", terms: termsOf(payment) }),
+    claimed: async () => ledger.step(key, { kind: "claim", terms: termsOf(payment, changes) }),
     begun: async () => ledger.step(key, { kind: "begin", request, caller: CALLER }),
     offered: async () => [await path.claimed(), await ledger.step(key, { kind: "offer" })],
     begunoffered: async () => [await path.begun(), await ledger.step(key, { kind: "offer" })],

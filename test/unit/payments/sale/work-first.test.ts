@@ -332,6 +332,28 @@ describe("what a payer may have done for nothing", () => {
     await paidOf(await paywall.admit(asked(3).request)).delivered();
   });
 
+  it("is taken for as long as a work lasts: time gives back what is spoilt, and nothing else", async () => {
+    const time = new ManualTime();
+    const works = new UnpaidWorks(time);
+    const { signal } = new AbortController();
+    const begin = async () => {
+      const begun = await works.begin("one", undefined, signal);
+      return typeof begun === "object" ? begun : undefined;
+    };
+    const underWay = await Promise.all(Array.from({ length: MAX_UNPAID_WORKS }, begin));
+    expect(underWay.every((each) => each !== undefined)).toBe(true);
+    await time.advance(10 * UNPAID_WORK_MS);
+    expect(await begin()).toBeUndefined();
+    for (const each of underWay.slice(1)) each?.end("spoilt");
+    underWay[0]?.end("paid");
+    // The one that was paid for has its own place back, and none of a spoilt one.
+    expect(await begin()).toBeDefined();
+    expect(await begin()).toBeUndefined();
+    await time.advance(UNPAID_WORK_MS);
+    expect(await begin()).toBeDefined();
+    expect(await begin()).toBeUndefined();
+  });
+
   it("is his own: nobody else waits for it", async () => {
     const works = new UnpaidWorks(new ManualTime());
     const { signal } = new AbortController();
