@@ -48,9 +48,15 @@ export function membershipsOf(
 /** What is asked of the groups that a payment's payer is in: it is judged later whether he has signed it. */
 export function offersOfPayer(groups: Groups, payment: PaymentPayload): readonly Offers[] {
   if (groups.length === 0) return [];
-  const { network } = payment;
-  const payer = payerOf(payment);
+  return offersOfAccount(groups, { network: payment.network, address: payerOf(payment) });
+}
+
+/** The same of the groups that an account is in, be it proven or not yet. */
+export function offersOfAccount(
+  groups: Groups,
+  { network, address }: { readonly network: string; readonly address: string },
+): readonly Offers[] {
   return groups.flatMap(({ list, offers }) => {
-    return offers !== null && list.has(network, payer) ? [offers] : [];
+    return offers !== null && list.has(network, address) ? [offers] : [];
   });
 }

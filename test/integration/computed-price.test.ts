@@ -5,11 +5,17 @@ import { wrapFetchWithPayment } from "x402-fetch";
 import { present, PURSE, quote, richBuyer, sign, VERSIONS } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import type { FreshAccount } from "../support/payer.ts";
+import { challengeOf, showSignIn, signChallenge } from "../support/sign-in.ts";
 
 const ROUTES = `
   POST /generate:
     price: { by: 'usd("0.001") + 100 * size(body.prompt)', from: $0.001, to: $0.05 }
     description: Generated
+  POST /for-members:
+    price: { by: '1000 * int(body.n)', from: $0.001, to: $0.05 }
+    prices: { partners: $0.001 }
+    description: Cheaper for members
   GET,POST /by-query: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 }, description: Some }
   GET /by-header:
     price: { by: 'has(headers.tier) && headers.tier == "fast" ? 0.02 : 0.01', from: $0.01, to: $0.02 }
@@ -19,12 +25,15 @@ const ROUTES = `
 let chain: Chain;
 let gateway: RunningGateway;
 let answerWith = 200;
+let member: FreshAccount;
 
 beforeAll(async () => {
   chain = await startChain();
+  member = await richBuyer(chain);
   gateway = await startGateway({
     chain,
     routes: ROUTES,
+    more: `members: { partners: "${member.address}" }`,
     backend: (request: IncomingMessage, response: ServerResponse) => {
       response.writeHead(answerWith).end(`goods of ${request.url ?? ""}`);
     },
@@ -163,6 +172,39 @@ describe("a price by the body", () => {
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_200n - 31_000n);
     expect(await present(generate(), header, cheap)).toMatchObject({ status: 200 });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_200n - 31_000n);
+  });
+});
+
+describe("a price of members beside it", () => {
+  const url = () => `${gateway.url}/for-members`;
+  const [one, many] = [post('{"n":1}'), post('{"n":50}')];
+
+  it("has nobody else who signs in collect something dear with what he is owed for something cheap", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, url(), { init: one });
+    answerWith = 500;
+    expect((await present(url(), header, one)).status).toBe(500);
+    answerWith = 200;
+    const before = gateway.upstream.length;
+    const signIn = async () => signChallenge(await challengeOf(url(), one), buyer.account);
+    expect((await showSignIn(url(), await signIn(), many)).status).toBe(402);
+    expect(gateway.upstream.length).toBe(before);
+    expect((await showSignIn(url(), await signIn(), one)).status).toBe(200);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+  });
+
+  it("is what a member is charged, exactly, whatever the request", async () => {
+    const known = await signChallenge(await challengeOf(url(), many), member.account);
+    const asked = await showSignIn(url(), known, many);
+    const told = JSON.parse(atob(asked.headers.get("PAYMENT-REQUIRED") ?? ""));
+    expect([asked.status, told.accepts[0].amount]).toEqual([402, "1000"]);
+    const cheap = await sign(member, url(), { init: one });
+    expect(await present(url(), cheap, many)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(member.address)).toBe(PURSE - 1_000n);
+    const stranger = await richBuyer(chain);
+    const header = await sign(stranger, url(), { init: one });
+    expect(await present(url(), header, many)).toMatchObject({ status: 402 });
+    expect(await chain.balanceOf(stranger.address)).toBe(PURSE);
   });
 });
 
