@@ -66,6 +66,17 @@ describe("the query", () => {
     expect(priced(by, { target: "/a/b?n=3" })).toBe("$0.003");
     expect(priced(by, { target: "/a/b?%6e=%33&other=1&other=2" })).toBe("$0.003");
     expect(priced(by, { target: "/a/b" })).toBe("it cannot be computed: No such key: n");
+    expect(priced(by, { target: "/a/b?n=3&ids=1;2;3" })).toBe("$0.003");
+  });
+
+  it("has no other name that PHP takes for one of it", () => {
+    const named = "1000 * int(query.max_tokens)";
+    expect(priced(named, { target: "/a/b?max_tokens=3" })).toBe("$0.003");
+    for (const other of ["max.tokens", "max+tokens", "max%20tokens", "MAX.tokens"]) {
+      expect(priced(named, { target: `/a/b?max_tokens=3&${other}=30` })).toBe(
+        "a query parameter is there in other letters than is asked for",
+      );
+    }
   });
 
   it.each([
@@ -75,7 +86,13 @@ describe("the query", () => {
     ["N=30", "a query parameter is there in other letters than is asked for"],
     ["n=", "the query parameter n is empty"],
     ["n", "the query parameter n is empty"],
-    ["n=1;n=30", "it cannot be computed: int() type error: cannot convert to int"],
+    ["n=1;n=30", "a semicolon is in what the query is read for"],
+    ["n=1&x=2;n=30", "a semicolon is in what the query is read for"],
+    ["n=1;x", "a semicolon is in what the query is read for"],
+    ["n=1&n[]=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&n%5B0%5D=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&+n=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&n%00x=30", "a query parameter is there in other letters than is asked for"],
     ["n=99999999999999999999", "it cannot be computed: int() type error: cannot convert to int"],
     ["n=1e3", "it cannot be computed: int() type error: cannot convert to int"],
   ])("is one value, or the request has no price: %s", (query, said) => {
