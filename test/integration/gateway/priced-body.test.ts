@@ -125,10 +125,14 @@ describe("a body that decides a price", () => {
     const chunked = [...JSON_LINES, "Transfer-Encoding", "chunked"];
     const coded = [...JSON_LINES, "Content-Encoding", "gzip"];
     const utf16 = ["Content-Type", "application/json; charset=utf-16"];
+    const twice = [...JSON_LINES, "Content-Type", "application/x-www-form-urlencoded"];
+    const alone = [...JSON_LINES, "Connection", "close, Content-Type"];
     for (const [headers, status] of [
       [chunked, 411],
       [coded, 415],
       [utf16, 415],
+      [twice, 415],
+      [alone, 415],
       [[], 415],
     ] as const) {
       const answer = await buy(shop, posted(body, headers));
