@@ -44,6 +44,10 @@ describe("a price", () => {
     ["50001", "it comes to more than $0.05, the most that is sold at once"],
     ["0.0500001", "it comes to more than $0.05, the most that is sold at once"],
     ["0.0 / 0.0", "it comes to no number"],
+    ["max(0.0 / 0.0, 0.01)", "it comes to no number"],
+    ["max(0.01, 0.0 / 0.0)", "it comes to no number"],
+    ["min(0.0 / 0.0, 0.01)", "it comes to no number"],
+    ["min(0.01, 0.0 / 0.0)", "it comes to no number"],
     ["1.0 / 0.0", "it comes to more than is sold"],
     ["-1.0 / 0.0", "it comes to more than is sold"],
     ['"$-1"', "it comes to text that is no price such as $0.01"],
@@ -147,6 +151,13 @@ describe("the body", () => {
   it("is no part of a price that does not read it, and is missing where one does", () => {
     expect(priced("5000", { json: "no JSON" })).toBe("$0.005");
     expect(priced(by)).toBe("its body is missing");
+  });
+
+  it("is not given back as what is missing in it", () => {
+    const json = JSON.stringify({ name: "n".repeat(60_000) });
+    const said = priced("int(body[body.name])", { json });
+    expect(said).toMatch(/^it cannot be computed: No such key: n+…$/);
+    expect(said.length).toBeLessThan(300);
   });
 
   it("has no more values than its price takes time for", () => {
