@@ -204,8 +204,8 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GROUP_TEST, "sells to anybody at the price of a group", {
     file: MEMBERSHIP,
-    find: "return offers !== null && list.has(network, payer) ? [offers] : [];",
-    put: "return offers !== null && payer !== network ? [offers] : [];",
+    find: "return offers !== null && list.has(network, address) ? [offers] : [];",
+    put: "return offers !== null && address !== network ? [offers] : [];",
   }),
   caughtBy("test/unit/gateway/message/field-lines.test.ts", "shows a sign-in to the backend", {
     file: "src/gateway/message/field-lines.ts",
