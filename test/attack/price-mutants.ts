@@ -112,13 +112,13 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(PRICED_BODY_TEST, "goes by the first of two types of a body", {
     file: PRICED_BODY,
-    find: "types.length === 1 &&",
-    put: "types.length > 0 &&",
+    find: 'valuesOf(rawHeaders, "content-type").join();',
+    put: 'headers["content-type"] ?? "";',
   }),
   caughtBy(PRICED_BODY_TEST, "goes by the type of a body that its backend is not told", {
     file: PRICED_BODY,
-    find: '&& !isForConnection(rawHeaders, "content-type");',
-    put: ";",
+    find: '!isForConnection(rawHeaders, "content-type");',
+    put: "true;",
   }),
   caughtBy(SALE_TEST, "takes what other groups pay for the price of whoever signs in", {
     file: "src/gateway/delivery.ts",
@@ -187,8 +187,8 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "reads as JSON what its backend is told is something else", {
     file: PRICED_BODY,
-    find: "return isPlain && isOne && JSON_TYPE.test(types.join()) ? null : 415;",
-    put: "return isPlain && isOne ? null : 415;",
+    find: "return isPlain && isTold && JSON_TYPE.test(type) ? null : 415;",
+    put: "return isPlain && isTold ? null : 415;",
   }),
   caughtBy(SALE_TEST, "charges more than the request costs", {
     file: CHOICE,
