@@ -16,6 +16,11 @@ const ROUTES = `
     price: { by: '1000 * int(body.n)', from: $0.001, to: $0.05 }
     prices: { partners: $0.001 }
     description: Cheaper for members
+  GET,POST /worked:
+    price: { by: '"n" in query ? 1000 * int(query.n) : 1000 * int(query.m)', from: $0.001, to: $0.05 }
+    settle: after
+    description: Worked
+  POST /worked-body: { price: { by: '1000 * int(body.n)', from: $0.001, to: $0.05 }, settle: after, description: Work }
   GET,POST /by-query: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 }, description: Some }
   GET /by-header:
     price: { by: 'has(headers.tier) && headers.tier == "fast" ? 0.02 : 0.01', from: $0.01, to: $0.02 }
@@ -233,6 +238,40 @@ describe("a price by the head", () => {
     expect((await present(at, header)).status).toBe(402);
     expect(await present(at, header, fast)).toMatchObject({ status: 200 });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
+  });
+});
+
+describe("a price of work that comes first", () => {
+  it("is that of the body, which is read before the work, and nothing is charged for what is no goods", async () => {
+    const url = `${gateway.url}/worked-body`;
+    const buyer = await richBuyer(chain);
+    const [one, many] = [post('{ "n":1 }'), post('{"n":50}')];
+    const header = await sign(buyer, url, { init: one });
+    const before = gateway.upstream.length;
+    expect((await present(url, header, many)).status).toBe(402);
+    expect(gateway.upstream.length).toBe(before);
+    answerWith = 500;
+    expect((await present(url, header, one)).status).toBe(500);
+    answerWith = 200;
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
+    expect((await present(url, header, many)).status).toBe(402);
+    expect(await present(url, header, one)).toMatchObject({ status: 200 });
+    expect(gateway.upstream.at(-1)?.body).toBe('{ "n":1 }');
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+    const again = await present(url, header, many);
+    expect(again.status).toBeGreaterThanOrEqual(400);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+  });
+
+  it("is that of a GET for its HEAD", async () => {
+    const at = (query: string) => `${gateway.url}/worked?${query}`;
+    const head = { method: "HEAD" };
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, at("n=3"));
+    expect((await present(at("n=4"), header, head)).status).toBe(402);
+    expect((await fetch(at("n=3"), head)).status).toBe(402);
+    expect(await present(at("n=3"), header)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 3_000n);
   });
 });
 
