@@ -67,12 +67,17 @@ function posted(body: string, headers: readonly string[] = JSON_LINES) {
 }
 
 /** Sends a head that promises a body, and `sent` of it. */
-async function begin(port: number, length: number, sent: string): Promise<Socket> {
+async function begin(
+  port: number,
+  length: number,
+  sent: string,
+  more: readonly string[] = [],
+): Promise<Socket> {
   const socket = connect(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
   await once(socket, "connect");
   const lines = ["POST /a HTTP/1.1", "Host: shop.example", "Content-Type: application/json"];
-  socket.write([...lines, `Content-Length: ${length}`, "", sent].join("\r\n"));
+  socket.write([...lines, `Content-Length: ${length}`, ...more, "", sent].join("\r\n"));
   return socket;
 }
 
@@ -117,6 +122,17 @@ describe("a body that decides a price", () => {
     expect(String(answer)).toContain(
       "the body is larger than 65536 bytes, and is refused when it is paid for",
     );
+  });
+
+  it("is asked for where its client waits to be asked", async () => {
+    const shop = await openPriced();
+    const body = '{"n":2}';
+    const socket = await begin(shop.port, body.length, "", ["Expect: 100-continue"]);
+    const [asked] = await once(socket, "data");
+    expect(String(asked)).toBe("HTTP/1.1 100 Continue\r\n\r\n");
+    socket.write(body);
+    const [answer] = await once(socket, "data");
+    expect(String(answer)).toContain('"maxAmountRequired":"20000"');
   });
 
   it("is told what it has to be when it is paid for", async () => {
