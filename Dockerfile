@@ -3,10 +3,10 @@
 # What runs is one folder of JavaScript and Node itself: no npm, no packages, no shell script. The last stage is plain
 # Debian of the release that Node's own image is made of, because Node wants its C++ library and nothing else. A smaller
 # base would save some 70 MB that machines share between images anyway, and cost a second registry and the shell with
-# which one looks around. Who builds for production pins both images by digest as well:
-#   docker build --build-arg NODE=node:24.21.0-bookworm-slim@sha256:… --build-arg BASE=debian:bookworm-slim@sha256:… .
-ARG NODE=node:24.21.0-bookworm-slim
-ARG BASE=debian:bookworm-slim
+# which one looks around. Both are pinned by the digest of their index of all platforms; newer ones are given so:
+#   docker build --build-arg NODE=node:24.21.0-bookworm-slim --build-arg BASE=debian:bookworm-slim .
+ARG NODE=node:24.21.0-bookworm-slim@sha256:2fe369e969550cde8e867afc3fe370b260140cab4a23d467074295b42163d553
+ARG BASE=debian:bookworm-20260918-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 
 FROM ${NODE} AS build
 WORKDIR /src

@@ -6,6 +6,7 @@ import { openSqliteBooks } from "../ledger/sqlite/sqlite-books.ts";
 export { backUpSqlite, partOf } from "../ledger/sqlite/sqlite-backup.ts";
 export type { Books, PaymentDetail, PaymentFilter, PaymentSummary } from "../ledger/books.ts";
 export type { Days, Entry } from "../ledger/accounts.ts";
+export { isBalanced, isOfCredits, type CreditsSum } from "../ledger/credit-entries.ts";
 export type { UsedElsewhere } from "../ledger/used-elsewhere.ts";
 export type { PaymentState } from "../ledger/ledger.ts";
 

@@ -1,5 +1,6 @@
 /** What the overview tells of the books: sums by unit, day, route and network. */
 import { NATIVE, type Entry } from "../ledger/accounts.ts";
+import { isOfCredits } from "../ledger/credit-entries.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import type { EarnedView, MoneyView } from "../web/overview-view.ts";
@@ -57,6 +58,8 @@ export function moneyOf(
   const routes = new Map<string, Row>();
   const networks = new Map<string, Row>();
   for (const entry of entries) {
+    // Of what was sold before: earned is what was paid.
+    if (isOfCredits(entry)) continue;
     const { unit, amount } = unitsOf(entry, tokens);
     const network = rowOf(networks, entry.network);
     if (entry.kind === "gas" || entry.kind === "refund gas") network.gas.add(unit, amount);

@@ -3,6 +3,7 @@
  * scripts, in JSON and in CSV: members may be added, none is renamed or removed.
  */
 import type { PaymentDetail, PaymentSummary, UsedElsewhere } from "./books.ts";
+import { creditsToken } from "../ledger/pots.ts";
 import { isSameToken } from "../x402/token.ts";
 import type { Config } from "../config/config.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
@@ -99,10 +100,11 @@ export class Tokens {
     return [...this.#byName.values()];
   }
 
+  /** Of credits: the family of networks, and the symbol. */
   find(network: string, address: string): Pick<Asset, "symbol" | "decimals"> | undefined {
     const own = findNetwork(network)?.asset;
     if (own !== undefined && isSameToken(network, own.address, address)) return own;
-    return this.#byName.get(nameOf(network, address))?.[1];
+    return this.#byName.get(nameOf(network, address))?.[1] ?? creditsToken(network, address);
   }
 
   get #byName(): ReadonlyMap<string, KnownToken> {

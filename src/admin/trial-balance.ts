@@ -42,6 +42,7 @@ export interface BalanceLine {
  * - `held`: paid in transactions that are not ours, and not decided.
  * - `gas`, `refund gas`, `gas wallets`: what our transactions cost, what of that was for refunds, and the wallets that
  *   paid it.
+ * - `credits`: what buyers have prepaid, in its family of networks: credited when it is bought, debited when it is used.
  * - `settled for others`: for other sellers, on both sides of no account.
  */
 export type AccountName =
@@ -53,6 +54,7 @@ export type AccountName =
   | "gas"
   | "refund gas"
   | "gas wallets"
+  | "credits"
   | "settled for others";
 
 const SIDES: Readonly<Record<EntryKind, readonly [debit: AccountName, credit: AccountName]>> = {
@@ -63,9 +65,17 @@ const SIDES: Readonly<Record<EntryKind, readonly [debit: AccountName, credit: Ac
   gas: ["gas", "gas wallets"],
   "refund gas": ["refund gas", "gas wallets"],
   others: ["settled for others", "settled for others"],
+  "credits bought": ["sales", "credits"],
+  "credits used": ["credits", "sales"],
 };
 
-const PAYEELESS: ReadonlySet<EntryKind> = new Set(["gas", "refund gas", "refund transfer"]);
+const PAYEELESS: ReadonlySet<EntryKind> = new Set([
+  "gas",
+  "refund gas",
+  "refund transfer",
+  "credits bought",
+  "credits used",
+]);
 
 interface Sum {
   readonly line: Pick<BalanceLine, "group" | "account" | "network" | "asset">;

@@ -15,9 +15,10 @@ type Chain = Pick<Observer, "network" | "parse" | "reconcile"> & TakenFees;
 
 /** Something that was not found as the books have it. */
 export interface BooksFinding {
-  readonly kind: Evidence["kind"];
-  /** Key of the payment, or the transactions that may have cost it. */
+  readonly kind: Evidence["kind"] | "credits";
+  /** Key of the payment, the transactions that may have cost it, or the token that was prepaid. */
   readonly name: string;
+  /** Of credits the family of networks. */
   readonly network: string;
   readonly detail: string;
 }

@@ -14,6 +14,7 @@ import type { PaymentState } from "./transition.ts";
  * - `refund transfer`: we have paid it back, from the key that is for it.
  * - `held`: paid in a transaction that is not ours, and waiting for the operator.
  * - `gas`, `refund gas`: what a transaction of ours cost, and what of that was for refunds.
+ * - `credits bought`, `credits used`: what of a sale its payer has prepaid, and what requests have used of that.
  */
 export const ENTRY_KINDS = [
   "sale",
@@ -23,6 +24,8 @@ export const ENTRY_KINDS = [
   "held",
   "gas",
   "refund gas",
+  "credits bought",
+  "credits used",
 ] as const;
 
 export type EntryKind = (typeof ENTRY_KINDS)[number];
@@ -36,12 +39,13 @@ export interface Entry {
   readonly kind: EntryKind;
   /** Key of the route, or what was bought where that is not known; "": of none. */
   readonly route: string;
+  /** Of credits: the family of networks. */
   readonly network: string;
-  /** Address of the token, or {@link NATIVE}. */
+  /** Address of the token, or {@link NATIVE}; of credits its symbol. */
   readonly asset: string;
   /** Who was paid; of gas, and of what we have paid back, the account that paid it. */
   readonly account: string;
-  /** Payments; of gas none. */
+  /** Payments; of `credits used` requests, of gas none. */
   readonly count: number;
   /** Atomic units of the asset. */
   readonly amount: bigint;
@@ -105,7 +109,7 @@ interface HistoryLine {
 
 const DAY_MS = 86_400_000;
 
-function dayOf(ms: number): string {
+export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 

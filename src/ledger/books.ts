@@ -2,6 +2,7 @@
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Days, Entry } from "./accounts.ts";
+import type { CreditsSum } from "./credit-entries.ts";
 import type { RefundSummary } from "./refund-steps.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
@@ -188,6 +189,8 @@ export interface Books {
   accounts(days: Days): Promise<readonly Entry[]>;
   /** What of the {@link accounts} of those days is still there one by one, page by page, the oldest first. */
   evidence(days: Days): AsyncIterable<readonly Evidence[]>;
+  /** What is prepaid: what came in, what was used, and what is there; at one moment, since ever. */
+  credits(): Promise<readonly CreditsSum[]>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

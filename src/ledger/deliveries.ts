@@ -118,7 +118,7 @@ export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): S
     ...(led !== undefined && { target: digestedTarget(led.from), ledTo: led.to }),
   } as const;
   const note = undeliveredNote(broken);
-  if (isRefundedByItself(broken) && row.binding !== null && isUsedUp(next)) {
+  if (isRefundedByItself(broken) && row.binding !== null && row.fills === null && isUsedUp(next)) {
     const refunded = { ...paidBack(next, row.settledTransaction), version: next.version };
     const asked = { ...refunded, ...askedRefund(row, { isAutomatic: true }) };
     return {

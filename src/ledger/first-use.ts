@@ -3,6 +3,7 @@ import { payerOf } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Moment } from "./machine-step.ts";
 import { storedRequest, type PaymentRow } from "./payment-row.ts";
+import { storedFill, type PotFill } from "./pots.ts";
 import { digestedTarget } from "./stored-target.ts";
 
 /** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
@@ -14,6 +15,7 @@ export interface FirstUse {
   readonly request: FacilitatorRequest;
   readonly claimant: string | null;
   readonly identifier?: string | undefined;
+  readonly fills?: PotFill | undefined;
 }
 
 /** The row that a first use makes. */
@@ -57,5 +59,6 @@ export function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     refundState: null,
     refund: null,
     refundCountedMs: null,
+    fills: first.fills === undefined ? null : storedFill(first.fills),
   };
 }

@@ -59,7 +59,7 @@ export interface Forgotten {
   readonly submissions: number;
   /** Payments of his that were used elsewhere, as they were presented here. */
   readonly usedElsewhere: number;
-  /** How many are not over. Where there are any nothing has gone. */
+  /** How many are not over; one more where something prepaid is not used. Where there are any nothing has gone. */
   readonly unfinished: number;
   /** The newest of those. */
   readonly named: readonly Unfinished[];
@@ -126,6 +126,17 @@ export function forgottenRest(usedElsewhere: number, messages: readonly number[]
   const last = messages.length < MESSAGES_TOGETHER ? undefined : messages.at(-1);
   const next = last === undefined ? null : ({ stage: "rest", ms: 0, id: last } as const);
   return { ...NOTHING, usedElsewhere, next };
+}
+
+/** Whether it is the first of all steps, in which it is looked at what the payer has prepaid. */
+export function isFirstStep(step: ForgetStep): boolean {
+  const { stage, ms } = placeOf(step);
+  return stage === "payments" && ms === startOf(stage).ms;
+}
+
+/** Of a payer who has prepaid something and not used it: as long as it is his, he cannot be forgotten. */
+export function prepaid(): ForgottenInStep {
+  return { ...NOTHING, unfinished: 1 };
 }
 
 const NOTHING: ForgottenInStep = {

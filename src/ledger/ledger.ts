@@ -22,6 +22,7 @@ import type { Budgets } from "./budgets.ts";
 import type { KeptCertificates } from "./certificates.ts";
 import type { Outbox } from "./outbox.ts";
 import type { Pauses } from "./pauses.ts";
+import type { Pots } from "./pots.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
@@ -45,6 +46,7 @@ import type {
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
+export type { PotBalance, PotDraw, PotDrawn, Pots } from "./pots.ts";
 export * from "./refund-steps.ts";
 export * from "./transition.ts";
 
@@ -91,6 +93,8 @@ export interface Payments {
 
 /** The resource server's view. */
 export interface Redemptions extends Payments, Rowless, SignInUses {
+  /** What is spent in memory: balances that were prepaid, and quotas. */
+  readonly pots: Pots;
   /**
    * What is known of a payment that is presented for a sale. Reads only, so that a worthless payment costs no
    * write.
@@ -255,7 +259,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Forgetting, 
   signInKey(): Promise<Uint8Array>;
   /**
    * Frees what dead lives left: claims without a signature are dropped, or offered where a transaction has
-   * shown them to everybody; broken deliveries may be tried again. Also forgets kept answers whose time is over.
+   * shown them to everybody; broken deliveries may be tried again; what they had leased of pots is in those again. Also
+   * forgets kept answers whose time is over.
    * Resolves with the number of payments freed.
    */
   reap(): Promise<number>;

@@ -60,7 +60,9 @@ import {
   mayCollect,
   takenOver,
 } from "./payment-judgement.ts";
+import { storedFill, type PotFill } from "./pots.ts";
 import {
+  amountOf,
   failureOf,
   heldOf,
   requestOf,
@@ -153,6 +155,7 @@ const JUDGES: Judges = {
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }) => resolve(row, resolution),
   refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
+  change: (row, { fill }) => change(row, fill),
   status: (row) => ({ outcome: row && statusOf(row) }),
 };
 
@@ -374,6 +377,15 @@ function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
   const freed = { submission: null, leftBy: row.submission, claimedBy: life };
   const next = { ...after(row), ...freed, state: "CLAIMED" } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
+}
+
+/** What was given back so is not paid back besides: see `resolution.ts`. */
+function change(row: Row, fill: PotFill): Step<boolean> {
+  const isPaid = row !== undefined && row.settledTransaction !== null;
+  if (!isPaid || fill.amount > BigInt(amountOf(requestOf(row)))) throw conflict(row, "changed");
+  if (row.fills !== null) return { outcome: false };
+  const next = { ...after(row), fills: storedFill(fill) };
+  return { outcome: true, next, note: `${fill.amount} of it are in its buyer's balance` };
 }
 
 /**

@@ -103,6 +103,8 @@ export interface PaymentRow {
   readonly refund: string | null;
   /** On whose day its refund counts, milliseconds; null: nothing of it is sent. */
   readonly refundCountedMs: number | null;
+  /** JSON of what it puts into which pot in the step that settles it, as `pots.ts` has it; null: nothing. */
+  readonly fills: string | null;
 }
 
 /** Reads a row as a database driver returns it, whose columns bear the names above. */
@@ -145,6 +147,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     refundState: textOrNull(columns, "refundState"),
     refund: textOrNull(columns, "refund"),
     refundCountedMs: integerOrNull(columns, "refundCountedMs"),
+    fills: textOrNull(columns, "fills"),
   };
 }
 

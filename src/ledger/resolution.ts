@@ -91,6 +91,7 @@ function refund(row: PaymentRow, note: string): Step<Resolved> {
     return done({ ...paid, ...REFUNDED, ...NOT_KEPT }, told("paid back", note));
   }
   if (isRefunding(row)) return refused(`it is ${describe(row)}`);
+  if (hasFilled(row)) return refused(IN_A_POT);
   const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
   if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
   return done(paidBack(row, transaction), told("paid back", note));
@@ -100,6 +101,7 @@ function refund(row: PaymentRow, note: string): Step<Resolved> {
 function askForRefund(row: PaymentRow, note: string): Step<Resolved> {
   if (row.binding === null) return refused("another resource server sold it");
   if (isRefunding(row)) return refused(`it is ${describe(row)}`);
+  if (hasFilled(row)) return refused(IN_A_POT);
   const said = told("to be refunded", note);
   if (row.refundState === "FAILED" || row.state === "DELIVERED") {
     return done({ ...after(row), ...askedRefund(row), ...NOT_KEPT }, said);
@@ -108,6 +110,13 @@ function askForRefund(row: PaymentRow, note: string): Step<Resolved> {
   if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
   return done({ ...paidBack(row, transaction), ...askedRefund(row) }, said);
 }
+
+/** Paid back, it would be there twice. One that is held has not filled it yet. */
+function hasFilled({ fills, settledTransaction }: PaymentRow): boolean {
+  return fills !== null && settledTransaction !== null;
+}
+
+const IN_A_POT = "what it has paid is in its buyer's balance";
 
 /** Nothing is delivered for it any more. */
 export function paidBack(row: PaymentRow, transaction: string | null): PaymentRow {

@@ -5,6 +5,7 @@
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
+import type { PotFill } from "./pots.ts";
 import type { RefundOutcome, RefundStep, RefundSummary } from "./refund-steps.ts";
 
 export const PAYMENT_STATES = [
@@ -55,6 +56,11 @@ export interface ClaimTerms extends Collector {
    * failed for certain or is swept away. Stored with the first use, by which a stranger cannot take it without paying.
    */
   readonly identifier?: string | undefined;
+  /**
+   * What is bought is a balance: when the payment is settled, so much is in that pot, in the same step. It is never paid
+   * back as a payment is.
+   */
+  readonly fills?: PotFill | undefined;
 }
 
 /** A payment that is on chain. */
@@ -365,6 +371,11 @@ interface Given {
   resolve: { readonly resolution: Resolution };
   /** What becomes of the refund of a payment; see `refunds.ts`. */
   refund: { readonly to: RefundStep };
+  /**
+   * A part of what it has paid goes back into a pot: the change of a metered sale, once. A conflict where it is not paid, or
+   * has paid less.
+   */
+  change: { readonly fill: PotFill };
   /** What its buyer may be told. Changes nothing. */
   status: object;
 }
@@ -409,6 +420,8 @@ interface Outcomes {
   replay: boolean;
   /** Whether it may be fetched. */
   repeat: boolean;
+  /** False where it has filled a pot before. */
+  change: boolean;
   /** False when the row is not the claim with that idempotency key of this life any more: nothing may be charged. */
   answered: boolean;
   resolve: Resolved;

@@ -38,6 +38,7 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
+  change: readFlag,
   answered: readFlag,
   status: readStatus,
   collected: () => undefined,

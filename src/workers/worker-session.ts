@@ -11,7 +11,7 @@ import type {
   SigningIn,
   Memberships,
 } from "../payments/sale/payment-service.ts";
-import type { ClaimTerms, WorkerLife } from "../ledger/ledger.ts";
+import type { ClaimTerms, PotDraw, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
@@ -54,7 +54,7 @@ export class WorkerSession {
 
   /** What the worker may ask, by name; the values are those of the {@link PaymentService}. */
   get serves(): Readonly<Record<string, Handler>> {
-    const { payments } = this.#options;
+    const { life, payments } = this.#options;
     const stored =
       (answer: (...values: never[]) => Promise<unknown>): Handler =>
       (values) =>
@@ -75,6 +75,8 @@ export class WorkerSession {
           return outcome;
         }),
       answer: stored((key: PaymentKey) => payments.answer(key)),
+      draw: stored((draws: readonly PotDraw[]) => life.pots.draw(draws)),
+      balances: stored((pots: readonly string[]) => life.pots.balances(pots)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
       vet: ([key, terms, context], signal) =>

@@ -8,6 +8,7 @@ import {
   type Ledger,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
+import type { Pots } from "../../src/ledger/pots.ts";
 import { never, type Boundary } from "./faults.ts";
 import type { Life } from "./virtual-time.ts";
 
@@ -35,6 +36,7 @@ export function faultyLedger(
     pauses: ledger.pauses,
     certificates: ledger.certificates,
     outbox: ledger.outbox,
+    pots: faultyPots(ledger.pots, life, boundary),
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),
@@ -87,6 +89,7 @@ export function faultyLedger(
 function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): WorkerLife {
   const call = callsTo(worker, life, boundary, STATEMENT_MS);
   return {
+    pots: faultyPots(worker.pots, life, boundary, STATEMENT_MS),
     step: stepOf(worker, life, boundary, STATEMENT_MS),
     answer: call("answer"),
     recall: call("recall"),
@@ -100,6 +103,11 @@ function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): Worke
     end: call("end"),
     changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
   };
+}
+
+function faultyPots(pots: Pots, life: Life, boundary: Boundary, slowMs?: number): Pots {
+  const call = callsTo(pots, life, boundary, slowMs);
+  return { draw: call("draw"), balances: call("balances") };
 }
 
 /** Each transition is a boundary of its own, by its kind. */

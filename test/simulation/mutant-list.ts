@@ -1,5 +1,6 @@
 /** The mutants that the simulation has to catch. */
 import { ACCOUNTS_MUTANTS } from "./accounts-mutants.ts";
+import { CREDITS_MUTANTS } from "./credits-mutants.ts";
 import { GOODS_MUTANTS } from "./goods-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { NETWORK_MUTANTS } from "./network-mutants.ts";
@@ -26,6 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...STORE_MUTANTS,
   ...GOODS_MUTANTS,
   ...ACCOUNTS_MUTANTS,
+  ...CREDITS_MUTANTS,
   ...NETWORK_MUTANTS,
   ...REFUND_MUTANTS,
   ...RELOAD_MUTANTS,

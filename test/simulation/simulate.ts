@@ -6,10 +6,12 @@
  *     npm run simulate -- --seeds 5000..6000
  *     npm run simulate -- --exhaustive --pairs --after
  *     npm run simulate -- --faults 12:crash-after,20:fail-before --mode single
+ *     npm run simulate -- --credits --count 1000
  *     npm run simulate -- --mutants
  *     npm run simulate -- --mutants --case giving-away
  */
 import { parseArgs } from "node:util";
+import { runCredits } from "./credits/credits-seeds.ts";
 import { exploreAll, runPlan } from "./exhaustive.ts";
 import { runMutants } from "./mutants.ts";
 import { readFaults } from "./planned.ts";
@@ -29,6 +31,8 @@ const { values } = parseArgs({
     exhaustive: { type: "boolean", default: false },
     faults: { type: "string" },
     pairs: { type: "boolean", default: false },
+    /** Worlds of balances in place of those of payments. */
+    credits: { type: "boolean", default: false },
     /** Of the exhaustive worlds those in which the upstream works before it is settled. */
     after: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
@@ -44,6 +48,13 @@ const modes = values.mode === undefined ? MODES : MODES.filter((mode) => mode ==
 
 if (values.mutants) {
   process.exitCode = (await runMutants(values.case, print)) ? 0 : 1;
+} else if (values.credits) {
+  const { from, to } = rangeOf();
+  const { violations, answered, refused, crashes } = await runCredits(from, to);
+  for (const each of violations) print(each);
+  const sums = `${answered} requests answered, ${refused} refused, ${crashes} lives lost`;
+  print(`${to - from + 1} worlds of balances: ${sums}, ${violations.length} violations`);
+  process.exitCode = violations.length === 0 ? 0 : 1;
 } else if (values.faults !== undefined) {
   const { violations } = await runPlan(
     { mode: modes[0] ?? "single", isAfter: values.after },

@@ -155,7 +155,7 @@ export class SqliteWorldStore implements WorldStore {
 }
 
 /** Pauses of a store, which end with its life. */
-function timersOf(time: VirtualTime, life: Life): Timers {
+export function timersOf(time: VirtualTime, life: Life): Timers {
   return {
     elapsed: () => time.nowMs,
     after: (ms, run) => void time.schedule(ms, life, run),

@@ -22,6 +22,7 @@ import { describeIdentifiers } from "../unit/ledger/contract-identifiers.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describeOutbox } from "../unit/ledger/contract-outbox.ts";
+import { describePots } from "../unit/ledger/contract-pots.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeRefunds } from "../unit/ledger/contract-refunds.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
@@ -78,6 +79,7 @@ export function ledgerContract(
     describe("sign-ins", () => describeSignIns(open, capabilities));
     describe("certificates", () => describeCertificates(open, capabilities));
     describe("budgets", () => describeBudgets(open, capabilities));
+    describe("pots", () => describePots(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
     describe("what is answered before it is settled", () => describeAnswered(open));
     describe("sold goods", () => describeAgain(open, capabilities));

@@ -27,6 +27,7 @@ import type {
 import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import { refundSummary } from "../../src/ledger/refunds.ts";
+import type { CreditsSum } from "../../src/ledger/credit-entries.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import type { KeptPayment, KeptSubmission, MemoryStore } from "./memory-store.ts";
@@ -126,6 +127,10 @@ export class MemoryBooks implements Books {
       );
     }
     return totals.list();
+  }
+
+  async credits(): Promise<readonly CreditsSum[]> {
+    return this.#store.pots.sums(this.#store.closed);
   }
 
   async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {

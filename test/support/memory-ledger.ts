@@ -37,6 +37,7 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { Pots } from "../../src/ledger/pots.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import {
   UNWATCHED_MS,
@@ -55,6 +56,7 @@ import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
 import { MemoryOutbox } from "./memory-outbox.ts";
 import { certificatesIn, pausesIn } from "./memory-parts.ts";
+import { potsIn } from "./memory-pots.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import {
   accountOf,
@@ -83,6 +85,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
   readonly pauses: Pauses;
   readonly certificates: KeptCertificates;
   readonly outbox: MemoryOutbox;
+  readonly pots: Pots;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
@@ -98,6 +101,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       reserve: async (key, sale) => store.reserve(key, sale, time.now()),
       counted: async (names) => store.counted(time.now(), names),
     };
+    this.pots = potsIn(store, time, life);
     this.pauses = pausesIn(store, time);
     this.certificates = certificatesIn(store, time);
     this.outbox = outbox ?? new MemoryOutbox(store.messages, time);
@@ -348,6 +352,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async reap(): Promise<number> {
     this.#requireOpen();
+    this.#store.pots.reap(this.#store.dead, this.#time.now());
     let freed = 0;
     for (const [key, { row }] of this.#store.payments) {
       const isOver = (life: string): boolean => this.#store.dead.has(processOf(life));
@@ -417,6 +422,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     let freed = 0;
     const isOver = (life: string): boolean => life === this.#life;
+    this.#store.pots.returnLeases(isOver);
     for (const key of this.#store.payments.keys()) {
       if (this.#take(key, (found) => machine.reap(found, isOver, kept.has(key)))) freed += 1;
     }

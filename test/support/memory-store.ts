@@ -21,6 +21,7 @@ import type { KeptResponse } from "../../src/ledger/machine-step.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { isRefunded } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { readFill } from "../../src/ledger/pots.ts";
 import {
   claimedSince,
   earliestUnseen,
@@ -39,7 +40,8 @@ import {
   type BudgetedSale,
   type Reserved,
 } from "../../src/ledger/budgets.ts";
-import { LedgerConflict } from "../../src/ledger/ledger-fault.ts";
+import { LedgerConflict, LedgerUnavailable } from "../../src/ledger/ledger-fault.ts";
+import { processOf } from "../../src/ledger/life.ts";
 import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
 import { dayStart, type CountedRefunds } from "../../src/ledger/refunds.ts";
@@ -53,6 +55,7 @@ import {
   type UsedElsewhere,
 } from "../../src/ledger/used-elsewhere.ts";
 import { MemoryMessages } from "./memory-outbox.ts";
+import { MemoryPotTables } from "./memory-pots.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 
@@ -99,12 +102,19 @@ export class MemoryStore {
     lease: { holder: "", untilMs: 0 },
   };
   readonly messages = new MemoryMessages();
+  readonly pots = new MemoryPotTables();
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */
   readonly undead = new Set<string>();
   readonly rowChanges = new Waiters();
   readonly offers = new Waiters();
+
+  /** Throws {@link LedgerUnavailable} where what a life has is taken from it. */
+  requireAlive(life: string): void {
+    if (this.dead.has(processOf(life)) && !this.undead.has(processOf(life)))
+      throw new LedgerUnavailable("this life is over");
+  }
 
   /** Declares a life dead: others may take its leases, and reap what it left. */
   kill(life: string): void {
@@ -127,9 +137,11 @@ export class MemoryStore {
     if (next === undefined) return;
     if (next === null) {
       this.payments.delete(key);
+      this.pots.fills.delete(key);
       this.responses.delete(key);
     } else {
       const kept = this.payments.get(key);
+      this.#fill(key, kept?.row, next, nowMs);
       const event = { atMs: nowMs, state: next.state, note: note ?? "", by: life };
       this.payments.set(key, {
         row: next,
@@ -140,6 +152,15 @@ export class MemoryStore {
     }
     if (next === null || (next.state === "FAILED" && !isRefunded(next))) this.giveBack(key);
     this.rowChanges.notify(key);
+  }
+
+  /** In the step that settles it, or that gives change of it. */
+  #fill(key: PaymentKey, before: PaymentRow | undefined, next: PaymentRow, nowMs: number): void {
+    const wasDone =
+      (before?.settledTransaction ?? null) !== null && (before?.fills ?? null) !== null;
+    if (next.fills === null || next.settledTransaction === null || wasDone) return;
+    const { route, fills } = next;
+    this.closed.push(...this.pots.pour({ key, fill: readFill(fills), route, nowMs }));
   }
 
   count(nowMs: number, name: string, amount: number): void {

@@ -6,7 +6,9 @@ import {
   judgeForgetting,
   lookedAt,
   MESSAGES_TOGETHER,
+  isFirstStep,
   placeOf,
+  prepaid,
   type ForgetPlace,
   type ForgetStep,
   type ForgottenInStep,
@@ -60,6 +62,7 @@ export function forgetInMemory(
   step: ForgetStep,
 ): ForgottenInStep {
   const place = placeOf(step);
+  if (isFirstStep(step) && store.pots.hasCredits(step.payer)) return prepaid();
   return place.stage === "rest"
     ? forgetRest(store, step, place)
     : forgetPayments(store, nowMs, step, place);
@@ -110,6 +113,7 @@ function forgetRest(
   const elsewhere = [...store.usedElsewhere].filter(([, each]) => isOf(payer, each.payer));
   if (isTried) return forgottenRest(elsewhere.length, []);
   for (const [key] of elsewhere) store.usedElsewhere.delete(key);
+  if (from === 0) store.pots.forget(payer);
   const messages = [...store.messages.byPlace].filter(([place]) => place > from);
   const looked = messages.slice(0, MESSAGES_TOGETHER);
   for (const [place, { data }] of looked) {

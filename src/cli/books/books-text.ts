@@ -20,6 +20,21 @@ export interface Verification extends BooksCheck {
   readonly swept: number;
 }
 
+/** What buyers have prepaid in one token on one family of networks, since ever: whole tokens. */
+export interface CreditsLine {
+  readonly family: string;
+  readonly token: string;
+  /** Buyers with a balance. */
+  readonly balances: number;
+  readonly bought: string;
+  readonly used: string;
+  /** What is in balances, and what of that processes spend now. */
+  readonly left: string;
+  readonly leased: string;
+  /** What was bought is what was used and what is left. */
+  readonly isBalanced: boolean;
+}
+
 export interface BooksReport {
   readonly from: string;
   readonly to: string;
@@ -27,6 +42,8 @@ export interface BooksReport {
   readonly lines: readonly BalanceLine[];
   /** As of now, whatever the days. */
   readonly unresolved: readonly UnresolvedSum[];
+  /** As of now, whatever the days. */
+  readonly credits: readonly CreditsLine[];
   readonly verification?: Verification;
 }
 
@@ -61,7 +78,8 @@ export function toBalanceCsv({ by, lines }: BooksReport): string {
   ]);
 }
 
-export function toBalance({ from, to, by, lines, unresolved }: BooksReport): string {
+export function toBalance(report: BooksReport): string {
+  const { from, to, by, lines, unresolved, credits } = report;
   const groups = headed(by);
   const head = [
     ...groups.map((each) => each.toUpperCase()),
@@ -84,7 +102,8 @@ export function toBalance({ from, to, by, lines, unresolved }: BooksReport): str
   const title = `from ${from} to ${to}, UTC\n`;
   const body =
     lines.length === 0 ? "nothing was paid on those days\n" : toColumns([head, ...rows], false);
-  return title + body + sumsOf(lines) + unresolved.map(pending).join("");
+  const below = [...credits.map(prepaid), ...unresolved.map(pending)];
+  return title + body + sumsOf(lines) + below.join("");
 }
 
 /** For people, beside the sums. */
@@ -127,6 +146,21 @@ function sumsOf(lines: readonly BalanceLine[]): string {
         : `${unit}: NOT BALANCED: debits ${debit}, credits ${credit}, atomic units\n`,
     )
     .join("");
+}
+
+function prepaid({
+  family,
+  token,
+  balances,
+  bought,
+  used,
+  left,
+  leased,
+  isBalanced,
+}: CreditsLine): string {
+  const is = isBalanced ? "=" : "IS NOT";
+  const inUse = leased === "0" ? "" : `, ${leased} of that in use`;
+  return `credits, ${token} on ${family}: ${bought} bought ${is} ${used} used + ${left} left (${balances} balances${inUse})\n`;
 }
 
 function pending({

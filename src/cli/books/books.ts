@@ -2,7 +2,15 @@
  * `coinslot books FILE`: what was sold, paid back and burnt as gas, as a trial balance, read from the ledger beside a
  * running gateway or without one. Changes nothing.
  */
-import { openBooks, type Books, type Days, type Entry } from "../../admin/books.ts";
+import {
+  isBalanced,
+  isOfCredits,
+  openBooks,
+  type Books,
+  type CreditsSum,
+  type Days,
+  type Entry,
+} from "../../admin/books.ts";
 import { Tokens } from "../../admin/payment-view.ts";
 import { trialBalance, type Grouping } from "../../admin/trial-balance.ts";
 import type { Config } from "../../config/config.ts";
@@ -16,6 +24,7 @@ import {
   toBalanceCsv,
   toFindings,
   type BooksReport,
+  type CreditsLine,
   type UnresolvedSum,
   type Verification,
 } from "./books-text.ts";
@@ -47,12 +56,16 @@ export async function books(file: string, options: BooksOptions): Promise<number
     const entries = await opened.accounts({ from, to });
     const lines = trialBalance(entries, by, tokens);
     const unresolved = await unresolvedIn(opened, tokens);
-    const balance = { from, to, by, lines, unresolved };
+    const sums = await opened.credits();
+    const credits = sums.map((each) => creditsIn(each, tokens));
+    const balance = { from, to, by, lines, unresolved, credits };
     if (verify !== true) {
       process.stdout.write(textOf(balance, format));
       return 0;
     }
-    const verification = await verified(config, opened, { from, to }, paymentsIn(entries));
+    const check = await verified(config, opened, { from, to }, paymentsIn(entries));
+    const differences = [...check.differences, ...credits.flatMap(unbalanced)];
+    const verification = { ...check, differences };
     process.stdout.write(textOf({ ...balance, verification }, format));
     if (format !== "json") process.stderr.write(toFindings(verification));
     return verification.differences.length + verification.unchecked.length === 0 ? 0 : 1;
@@ -85,8 +98,33 @@ async function verified(
 }
 
 function paymentsIn(entries: readonly Entry[]): number {
-  const paid = entries.filter(({ kind }) => kind !== "refund" && kind !== "gas");
+  const paid = entries.filter(
+    (entry) => entry.kind !== "refund" && entry.kind !== "gas" && !isOfCredits(entry),
+  );
   return paid.reduce((sum, { count }) => sum + count, 0);
+}
+
+function creditsIn(sum: CreditsSum, tokens: Tokens): CreditsLine {
+  const { family, token, pots: balances, bought, used, free, leased } = sum;
+  const decimals = tokens.find(family, token)?.decimals;
+  const amount = (atomic: bigint): string =>
+    decimals === undefined ? String(atomic) : formatAmount(atomic, decimals);
+  return {
+    family,
+    token,
+    balances,
+    bought: amount(bought),
+    used: amount(used),
+    left: amount(free + leased),
+    leased: amount(leased),
+    isBalanced: isBalanced(sum),
+  };
+}
+
+function unbalanced({ family, token, bought, used, left, isBalanced: is }: CreditsLine) {
+  if (is) return [];
+  const detail = `${bought} were bought, ${used} used, and ${left} are left`;
+  return [{ kind: "credits", name: token, network: family, detail } as const];
 }
 
 function textOf(balance: BooksReport, format: BooksOptions["format"]): string {

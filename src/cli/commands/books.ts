@@ -11,6 +11,10 @@ noted the other way round; gas is debited at what it cost in the network's own c
 nativePrice was set when it was burnt. A sale counts on the day on which it was paid, gas on the day on which its
 transaction was signed. What was swept from the ledger (store.keep) stays in the sums.
 
+What buyers have prepaid (credits) stands below, since ever and whatever the days: what was bought is what was used and what is
+left in balances. In the accounts it is in a unit of its own, the token on its family of networks: what is bought goes from
+sales to credits, and back when it is used.
+
 --verify asks the configured RPC endpoints for the logs of each payment's transaction and for what each transaction of
 ours has cost; a node that has forgotten a transaction leaves it unchecked.
 

@@ -33,7 +33,7 @@ export async function forget(
     const gone =
       payments > 0 ? `${payments} payments are erased, and no more` : "nothing is erased";
     process.stderr.write(
-      `${gone}: ${unfinished} payments of this payer are not over (owed, held, under way, not final, or ` +
+      `${gone}: ${unfinished} payments of this payer are not over (owed, held, prepaid and not used, under way, not final, or ` +
         `changed within a day)\n${lines.join("")}${more}`,
     );
   }

@@ -49,14 +49,22 @@ function ruleRows({
   upstream,
   line,
   settle,
+  members = {},
 }: RuleView): readonly Cells[] {
   const when = settle === undefined ? "" : ", after the work";
   const [first, ...others] =
     action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...others.map((price) => ["", "", price, "", ""]),
+    ...[...others, ...Object.entries(members).map(memberText)].map((price) => {
+      return ["", "", price, "", ""];
+    }),
   ];
+}
+
+/** `partners: 0.005 USDC on base` */
+function memberText([group, prices]: readonly [string, readonly PriceView[]]): string {
+  return `${group}: ${prices.length === 0 ? "free" : prices.map(priceText).join(", ")}`;
 }
 
 /** `0.01 USDC on base` */

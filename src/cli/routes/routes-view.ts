@@ -4,6 +4,7 @@ import {
   PUBLISHED_PATHS,
   type Config,
   type OfferSettings,
+  type PricedAction,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -36,8 +37,10 @@ export interface RuleView {
   readonly action: "priced" | "free" | "deny";
   /** The most that a request costs where that is computed. */
   readonly prices: readonly PriceView[];
-  /** What members of each group pay; none: nothing. */
-  readonly members: Readonly<Record<string, readonly PriceView[]>>;
+  /** What members of each group pay, an empty list: nothing. Only where it costs them something else. */
+  readonly members?: Readonly<Record<string, readonly PriceView[]>>;
+  /** For how long who has paid has all of it, milliseconds. Only where he has. */
+  readonly grantMs?: number;
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
   /** Name of the upstream; null where nothing is served. */
@@ -96,13 +99,18 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     action: action.kind,
     ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
     prices: offers.map(priceView),
-    members: Object.fromEntries(
-      action.kind === "priced"
-        ? action.prices.map(({ group, offers: own }) => [group, own.map(priceView)])
-        : [],
-    ),
+    ...(action.kind === "priced" && priceViews(action)),
     upstream: action.kind === "deny" ? null : action.upstream,
     ...(action.kind === "priced" && action.settle === "after" && { settle: action.settle }),
+  };
+}
+
+/** What a route costs those who are known. */
+function priceViews({ prices, grantMs }: PricedAction): Pick<RuleView, "members" | "grantMs"> {
+  const members = prices.map(({ group, offers }) => [group, offers.map(priceView)] as const);
+  return {
+    ...(members.length > 0 && { members: Object.fromEntries(members) }),
+    ...(grantMs !== null && { grantMs }),
   };
 }
 

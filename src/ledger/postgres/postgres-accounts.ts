@@ -193,7 +193,8 @@ export function closeSubmission(session: Session, columns: PostgresColumns): Pro
   return close(session, gasOf(readSubmissionRow(columns), []));
 }
 
-async function close(session: Session, entries: readonly Entry[]): Promise<void> {
+/** Adds to the sums of their days, within its caller's transaction. */
+export async function close(session: Session, entries: readonly Entry[]): Promise<void> {
   for (const { day, kind, route, network, asset, account, count, amount, attodollars } of entries) {
     const sums = [count, String(amount), attodollars === null ? null : String(attodollars)];
     await session.query(CLOSE, [day, kind, route, network, asset, account, ...sums]);

@@ -19,6 +19,8 @@ import type { Session, Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
 import { openBeside } from "./postgres-beside.ts";
+import { readCredits } from "./postgres-pots.ts";
+import type { CreditsSum } from "../credit-entries.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
@@ -178,6 +180,10 @@ export class PostgresBooks implements Books {
     return readAccounts(this.#database, days);
   }
 
+  credits(): Promise<readonly CreditsSum[]> {
+    return readCredits(this.#database);
+  }
+
   evidence(days: Days): AsyncGenerator<readonly Evidence[]> {
     return readEvidence(this.#database, days);
   }
@@ -216,6 +222,11 @@ export async function openPostgresBooks({
       database.transaction(async (session) => {
         await session.query(ONE_MOMENT, []);
         return new PostgresBooks(session).accounts(days);
+      }),
+    credits: () =>
+      database.transaction(async (session) => {
+        await session.query(ONE_MOMENT, []);
+        return new PostgresBooks(session).credits();
       }),
     evidence: (days) => books.evidence(days),
     usedElsewhere: (limit) => books.usedElsewhere(limit),

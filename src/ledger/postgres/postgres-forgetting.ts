@@ -2,10 +2,12 @@
 import {
   forgottenIn,
   forgottenRest,
+  isFirstStep,
   judgeForgetting,
   lookedAt,
   MESSAGES_TOGETHER,
   placeOf,
+  prepaid,
   type ForgetPlace,
   type ForgetStep,
   type ForgottenInStep,
@@ -13,6 +15,7 @@ import {
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { closeSubmission } from "./postgres-accounts.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { forgetCredits, hasCredits } from "./postgres-pots.ts";
 import {
   CANDIDATE,
   candidateIn,
@@ -78,6 +81,7 @@ export function forgetPayer(database: PostgresDatabase, step: Step): Promise<For
   const place = placeOf(step);
   return database.transaction(async (session) => {
     await session.query(LOCK, [SWEEP_LOCK]);
+    if (isFirstStep(step) && (await hasCredits(session, step.payer))) return prepaid();
     return place.stage === "rest"
       ? forgetRest(session, step, place)
       : forgetPayments(session, step, place.stage);
@@ -125,6 +129,7 @@ async function forgetRest(
   const isFirst = from === 0;
   const elsewhere = isFirst ? await session.query(FORGET_ELSEWHERE, [payer]) : [];
   if (isFirst) await session.query(FORGET_SIGN_INS, [payer, nowMs]);
+  if (isFirst) await forgetCredits(session, name);
   const looked = await session.query(FORGET_MESSAGES, [payer, from, MESSAGES_TOGETHER]);
   return forgottenRest(
     elsewhere.length,

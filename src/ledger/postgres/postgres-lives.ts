@@ -147,6 +147,14 @@ const LEFT_BEHIND: Statement = {
     ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
 };
 
+const DEAD_HOLDERS: Statement = {
+  name: "dead_pot_holders",
+  text: `
+    SELECT h.holder AS "holder" FROM (
+      SELECT DISTINCT holder FROM coinslot.pot_leases WHERE ${processIn("holder")} <> $1
+    ) AS h WHERE NOT ${isAlive(processIn("h.holder"), "$1")}`,
+};
+
 const HELD: Statement = {
   name: "held_by_worker",
   text: `
@@ -221,6 +229,11 @@ export async function requireLease(
     throw new LedgerConflict(`the account ${address} is leased to another life by now`);
   }
   return account.nextNonce === null ? undefined : Number(account.nextNonce);
+}
+
+/** Lives that have leased something of a pot, and are dead. */
+export async function deadHolders(session: Session, life: string): Promise<readonly string[]> {
+  return (await session.query(DEAD_HOLDERS, [life])).map(({ holder }) => String(holder));
 }
 
 /** Frees what dead lives hold, and forgets them. Resolves with the number of payments freed. */

@@ -83,6 +83,7 @@ const FACETS = [
   ["refundState", "refund_state", "text"],
   ["refund", "refund", "text"],
   ["refundCountedMs", "refund_counted_ms", "bigint"],
+  ["fills", "fills", "text"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */

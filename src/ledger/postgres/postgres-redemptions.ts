@@ -25,6 +25,7 @@ import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
+import { PostgresPots } from "./postgres-pots.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { readBought, readPurchases, useSignIn } from "./postgres-sign-ins.ts";
@@ -92,12 +93,14 @@ export interface PostgresGround {
 }
 
 export class PostgresRedemptions implements Redemptions {
+  readonly pots: PostgresPots;
   readonly #ground: PostgresGround;
   readonly #steps: PostgresSteps;
 
   constructor(ground: PostgresGround, life: string) {
     this.#ground = ground;
     this.#steps = new PostgresSteps(ground, life);
+    this.pots = new PostgresPots(ground.database, ground.time, life);
   }
 
   async step<Kind extends TransitionKind>(
@@ -189,6 +192,7 @@ export class PostgresWorkerLife extends PostgresRedemptions implements WorkerLif
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     const { database, time, onUnreadable } = this.#ground;
+    await this.pots.end();
     const moment = { life: this.#life, nowMs: time.now() };
     return reapWorker(database, { moment, kept }, onUnreadable);
   }

@@ -29,9 +29,18 @@ import { forgetBudgets, PostgresBudgets, PostgresPauses } from "./postgres-budge
 import { PostgresCertificates } from "./postgres-certificates.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
-import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
+import {
+  beat,
+  deadHolders,
+  lease,
+  leave,
+  reapPayments,
+  unattended,
+  unlease,
+} from "./postgres-lives.ts";
 import { PostgresOutbox } from "./postgres-outbox.ts";
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
+import { returnLeases, tidyPots } from "./postgres-pots.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { readOffers, readRefunds } from "./postgres-queues.ts";
 import type { OpenRefund, OpenRefundState } from "../refund-steps.ts";
@@ -257,9 +266,11 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
 
   async reap(): Promise<number> {
     const moment = this.#steps.moment;
+    await returnLeases(this.#database, await deadHolders(this.#database, moment.life));
     const freed = await reapPayments(this.#database, moment, this.#ground.onUnreadable);
     await forgetResponses(this.#database, moment.nowMs);
     await forgetBudgets(this.#database, moment.nowMs);
+    await tidyPots(this.#database, moment.nowMs);
     return freed;
   }
 

@@ -148,7 +148,8 @@ export function closeSubmission(database: SqliteDatabase, submission: Submission
   close(database, gasOf(submission, []));
 }
 
-function close(database: SqliteDatabase, entries: readonly Entry[]): void {
+/** Adds to the sums of their days, within its caller's transaction. */
+export function close(database: SqliteDatabase, entries: readonly Entry[]): void {
   for (const entry of entries) {
     const { day, kind, route, network, asset, account } = entry;
     const name = [day, kind, route, network, asset, account];

@@ -14,8 +14,10 @@ import type {
 import { readSale, readSummary, shownSubmission } from "../books-row.ts";
 import { LedgerUnavailable } from "../ledger.ts";
 import type { Days, Entry } from "../accounts.ts";
+import type { CreditsSum } from "../credit-entries.ts";
 import { readAccounts, readEvidence, readHistory } from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
+import { readCredits } from "./sqlite-pot-rows.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
 import { readSubmissionRow } from "../submission-row.ts";
@@ -159,6 +161,11 @@ export class SqliteBooks implements Books {
   async accounts(days: Days): Promise<readonly Entry[]> {
     this.#storeNow();
     return readAccounts(this.#database, days);
+  }
+
+  async credits(): Promise<readonly CreditsSum[]> {
+    this.#storeNow();
+    return this.#database.snapshot(() => readCredits(this.#database));
   }
 
   async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {

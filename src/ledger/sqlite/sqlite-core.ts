@@ -24,6 +24,7 @@ import { SqliteBatch } from "./sqlite-batch.ts";
 import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
+import { tidyPots } from "./sqlite-pot-rows.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { boughtBy, readPurchases, useSignIn } from "./sqlite-sign-ins.ts";
 import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
@@ -276,6 +277,7 @@ export class SqliteCore {
     return this.write(() => {
       this.#rows.forgetAnswers(this.time.now());
       forgetBudgets(this.#database, this.time.now());
+      tidyPots(this.#database, this.time.now());
     });
   }
 

@@ -2,10 +2,12 @@
 import {
   forgottenIn,
   forgottenRest,
+  isFirstStep,
   judgeForgetting,
   lookedAt,
   MESSAGES_TOGETHER,
   placeOf,
+  prepaid,
   type ForgetPlace,
   type ForgetStep,
   type ForgottenInStep,
@@ -13,6 +15,7 @@ import {
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+import { forgetCredits, hasCredits } from "./sqlite-pot-rows.ts";
 import {
   CANDIDATE,
   candidateIn,
@@ -30,6 +33,7 @@ const BY_STAGE = {
 /** One step of {@link Forgetting.forget}, within a transaction. */
 export function forgetPayer(ground: SweptGround, life: string, step: ForgetStep): ForgottenInStep {
   const place = placeOf(step);
+  if (isFirstStep(step) && hasCredits(ground.database, step.payer)) return prepaid();
   return place.stage === "rest"
     ? forgetRest(ground, step, place)
     : forgetPayments(ground, life, step, place.stage);
@@ -97,6 +101,7 @@ function forgetRest(
     // One that counts yet stays until it does not: it would be good for a second use.
     const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
     database.run(isOver, [payer, core.time.now()]);
+    forgetCredits(database, name);
   }
   const messages = database.all("SELECT place FROM outbox WHERE place > ? ORDER BY place LIMIT ?", [
     from,

@@ -4,6 +4,7 @@ import { isOf } from "../life.ts";
 import * as machine from "../machine.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+import { returnLeases } from "./sqlite-pot-rows.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import type { WorkerLife } from "../ledger.ts";
 
@@ -39,8 +40,10 @@ const HELD = heldIf("claimed_by = :life", "holder = :life");
 
 /** Frees what lives left that are neither this process nor within it; resolves with the number of payments. */
 export async function reapOthers(ground: Ground, life: string): Promise<number> {
+  const isOver = (other: string): boolean => !isOf(other, life);
+  await ground.core.write(() => returnLeases(ground.database, isOver));
   const left = ground.database.all(HELD_BY_OTHERS, { life });
-  return reap(ground, keysOf(left), { life, isOver: (other) => !isOf(other, life) });
+  return reap(ground, keysOf(left), { life, isOver });
 }
 
 export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
@@ -48,16 +51,19 @@ export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
   readonly #life: string;
 
   constructor(ground: Ground, life: string) {
-    super(ground.core, life);
+    super(ground.core, ground.database, life);
     this.#ground = ground;
     this.#life = life;
   }
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     const life = this.#life;
-    this.#ground.core.storeNow();
-    const held = this.#ground.database.all(HELD, { life });
-    return reap(this.#ground, keysOf(held), { life, isOver: (other) => other === life, kept });
+    const { core, database } = this.#ground;
+    const isOver = (other: string): boolean => other === life;
+    await core.write(() => this.pots.end());
+    core.storeNow();
+    const held = database.all(HELD, { life });
+    return reap(this.#ground, keysOf(held), { life, isOver, kept });
   }
 }
 

@@ -18,13 +18,17 @@ import { isMisnamed } from "../payment-judgement.ts";
 import { handedOverOf, type PaymentRow } from "../payment-row.ts";
 import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+import { SqlitePots } from "./sqlite-pots.ts";
 import { usedElsewhere, type AskedFor } from "../used-elsewhere.ts";
 
 export class SqliteRedemptions implements Redemptions {
+  readonly pots: SqlitePots;
   readonly #core: SqliteCore;
   readonly #life: string;
 
-  constructor(core: SqliteCore, life: string) {
+  constructor(core: SqliteCore, database: SqliteDatabase, life: string) {
+    this.pots = new SqlitePots(core, database, life);
     this.#core = core;
     this.#life = life;
   }

@@ -12,9 +12,11 @@ import type { KeptResponse } from "../machine-step.ts";
 import type { OutboxEvent } from "../outbox.ts";
 import type { CountedRefunds } from "../refunds.ts";
 import { ledToFor } from "../payment-judgement.ts";
+import { readFill } from "../pots.ts";
 import { amountOf, readPaymentRow, requestIn, requestOf, type PaymentRow } from "../payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import type { SqliteOutbox } from "./sqlite-outbox.ts";
+import { fillPot } from "./sqlite-pot-rows.ts";
 import { storedForms } from "../stored-target.ts";
 import {
   digestOf,
@@ -38,7 +40,7 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
   holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier,
   led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs",
-  refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs"`;
+  refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs", fills`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
@@ -80,6 +82,7 @@ const CHANGING = [
   ["refundState", "refund_state"],
   ["refund", "refund"],
   ["refundCountedMs", "refund_counted_ms"],
+  ["fills", "fills"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -199,6 +202,12 @@ export class SqliteRows {
     else this.#update(key, stored, written);
     if (written.answer !== undefined) this.#keep(key, written.answer);
     for (const { event, atMs } of written.events) this.#outbox.add(event, atMs);
+    const { fills, route, settledTransaction } = written.row;
+    // In the step that settles it, or that gives change of it.
+    const wasDone =
+      (stored?.settledTransaction ?? null) !== null && (stored?.fills ?? null) !== null;
+    if (fills === null || settledTransaction === null || wasDone) return;
+    fillPot(this.#database, { key, fill: readFill(fills), route, nowMs: written.updatedMs });
   }
 
   delete(key: string): void {

@@ -7,11 +7,12 @@ import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } f
 import { ENTRY_KINDS } from "../accounts.ts";
 import { SALES } from "../budgets.ts";
 import { SIGN_IN_KEY_BYTES } from "../sign-ins.ts";
-import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
+import { OUTBOX_SCHEMA } from "./sqlite-outbox-schema.ts";
+import { POTS_SCHEMA } from "./sqlite-pots-schema.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -406,32 +407,7 @@ const MIGRATIONS: readonly string[] = [
     until_ms INTEGER NOT NULL
   ) STRICT;
   `,
-  // What others are to be told (webhooks), and what is wrong that they were told of.
-  `
-  CREATE TABLE outbox (
-    place     INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-    id        TEXT    NOT NULL,
-    recipient TEXT    NOT NULL,
-    type      TEXT    NOT NULL,
-    subject   TEXT    NOT NULL,
-    data      TEXT    NOT NULL CHECK (json_valid(data)),
-    at_ms     INTEGER NOT NULL,
-    state     TEXT    NOT NULL CHECK (state IN (${listed(MESSAGE_STATES)})),
-    attempts  INTEGER NOT NULL CHECK (attempts >= 0),
-    since_ms  INTEGER NOT NULL,
-    due_ms    INTEGER NOT NULL,
-    taker     TEXT,
-    error     TEXT
-  ) STRICT;
-  CREATE INDEX messages_due ON outbox (recipient, due_ms, place) WHERE state = 'WAITING';
-  CREATE INDEX messages_waiting ON outbox (recipient, subject, place) WHERE state = 'WAITING';
-  CREATE INDEX messages_open ON outbox (recipient, state, at_ms) WHERE state <> 'DELIVERED';
-  CREATE INDEX messages_by_time ON outbox (at_ms);
-  CREATE TABLE troubles (
-    subject  TEXT    NOT NULL PRIMARY KEY,
-    since_ms INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  `,
+  OUTBOX_SCHEMA,
   // What was sold counts in its hour although it was paid back since.
   `
   DROP TRIGGER reservation_failed;
@@ -447,6 +423,7 @@ const MIGRATIONS: readonly string[] = [
   `,
   // Of answers that were kept before their payment was settled: which body they answer.
   `ALTER TABLE responses ADD COLUMN body_hash TEXT;`,
+  POTS_SCHEMA,
 ];
 
 /** What this program reads and writes. */

@@ -139,7 +139,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       onUnreadable: (name, reason) => onUnreadable?.(name, reason),
       onUnstored: (cause) => onUnstored?.(cause),
     });
-    super(core, life);
+    super(core, database, life);
     this.#options = options;
     this.#database = database;
     this.#lock = lock;

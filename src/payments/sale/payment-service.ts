@@ -87,6 +87,7 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
+  | "change"
   | "answered"
   | "status"
   | HoldEnd;

@@ -1,6 +1,7 @@
 /** `coinslot routes`: the rules of a file, and explanations that a running gateway bears out. */
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   startIdleFacilitator,
@@ -77,6 +78,18 @@ describe("all rules", () => {
       ["", "0.0093 EURC on avalanche"],
       ["*", "unmatched", "deny", "-", "-"],
     ]);
+  });
+
+  test("tell what members pay, and for how long a purchase is good", async () => {
+    const sold = join(import.meta.dirname, "../../../config/ways-to-sell.yaml");
+    const table = await runHere(["routes", sold]);
+    expect(table.stdout).toContain("partners: 0.005 USDC on base-sepolia\n");
+    expect(table.stdout).toContain("staff: free\n");
+    const { rules } = JSON.parse((await runHere(["routes", sold, "--json"])).stdout);
+    const [articles, rates] = rules;
+    expect(articles).toMatchObject({ pattern: "/articles/*", grantMs: 86_400_000 });
+    expect(rates.members).toMatchObject({ partners: [{ dollars: "$0.005" }], staff: [] });
+    expect([articles.members, rates.grantMs]).toEqual([undefined, undefined]);
   });
 
   test("are JSON for programs", async () => {

@@ -32,6 +32,7 @@ async function bench(script: string, ...words: readonly string[]): Promise<strin
 /** What each prints when it has come to its end. */
 test.each([
   ["routing.ts", [], /new URL: \d+ ns/],
+  ["credits.ts", [], /a question to the ledger for each: \d/],
   ["discovery.ts", [], /every page takes at most/],
   ["telemetry.ts", [], /metrics and log of a free request/],
   ["verify.ts", [], /CPU as a multiple of x402's, tape: \d/],

@@ -229,6 +229,13 @@ export const RUNS: readonly Run[] = [
   { like: /^npm run simulate(?: -- --count 50000)?$/, ...SIMULATION, calls: "runSeeds" },
   { like: /^npm run simulate -- --exhaustive$/, ...SIMULATION, calls: "exploreAll" },
   {
+    like: /^npm run simulate -- --credits --count 400$/,
+    how: "short",
+    test: "test/simulation/credits/credits.test.ts",
+    script: "test/simulation/simulate.ts",
+    calls: "runCredits",
+  },
+  {
     like: /^npm run simulate -- --mutants$/,
     ...SIMULATION,
     script: "test/simulation/mutants.ts",
@@ -336,6 +343,7 @@ export const RUNS: readonly Run[] = [
     words: "sizing.ts",
   },
   bench("routing"),
+  bench("credits"),
   bench("discovery"),
   bench("telemetry"),
   bench("page"),

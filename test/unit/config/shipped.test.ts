@@ -36,6 +36,7 @@ function parse(
 /** The variables that each file asks for in its own comments, optional ones left out. */
 const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
   ["minimal.yaml", {}],
+  ["ways-to-sell.yaml", {}],
   ["demo.yaml", { DEMO_PAY_TO: PAYEE, DEMO_FACILITATOR_KEY: KEY }],
   [
     "demo-solana.yaml",

@@ -8,6 +8,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { WorkerSession } from "../../../src/workers/worker-session.ts";
+import { RemotePots } from "../../../src/workers/remote-pots.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
 import { UnpaidWorks } from "../../../src/payments/sale/unpaid-work.ts";
 import { SaleGuard, type SaleRules } from "../../../src/payments/sale/sale-guard.ts";
@@ -19,6 +20,7 @@ const SETTLEMENT_WAIT_MS = 5_000;
 export interface StagedWorker {
   readonly paywall: Paywall;
   readonly payments: RemotePaymentService;
+  readonly pots: RemotePots;
   /** As kill -9 does: nothing more is said. Resolves when what it held is free. */
   die(): Promise<void>;
 }
@@ -69,6 +71,7 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
       onTestFinished(() => there.close());
       return {
         payments,
+        pots: new RemotePots(there),
         paywall: new Paywall({ payments, logger, settlementWaitMs: SETTLEMENT_WAIT_MS, time }),
         async die() {
           here.close();

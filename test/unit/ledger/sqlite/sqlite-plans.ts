@@ -74,7 +74,7 @@ export function planOf(database: DatabaseSync, sql: string): readonly string[] {
 const SMALL_INDEXES = new Set(
   (
     "claimed_payments undecided_spends handed_over_payments delivering_payments offered_payments " +
-    "undelivered_payments payments_held left_payments"
+    "undelivered_payments payments_held left_payments empty_pots"
   ).split(" "),
 );
 /** Of all payments the newest, but for the few that are held: it ends with its limit. */

@@ -1,0 +1,140 @@
+/** Balances with one promise broken. */
+import { caughtBy, type Mutant } from "./mutant.ts";
+
+const WORLDS = "test/simulation/credits/credits.test.ts";
+const LEASING = "test/unit/payments/credits/pot-leases.test.ts";
+const CONTRACT = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
+const JUDGE = "src/ledger/pots.ts";
+const ROWS = "src/ledger/sqlite/sqlite-pot-rows.ts";
+const STORE = "src/ledger/sqlite/sqlite-pots.ts";
+const REAPING = "src/ledger/sqlite/sqlite-reaping.ts";
+const LEASES = "src/payments/credits/pot-leases.ts";
+const POT = "src/payments/credits/leased-pot.ts";
+
+export const CREDITS_MUTANTS: readonly Mutant[] = [
+  caughtBy(WORLDS, "uses a lease that is not stored", {
+    file: ROWS,
+    find: "if (pot !== undefined) writePot(database, name, pot);",
+    put: "if (pot !== undefined && uses.length > 0) writePot(database, name, pot);",
+  }),
+  caughtBy(WORLDS, "gives a dead life's lease back twice", {
+    file: ROWS,
+    find: `    database.run("DELETE FROM pot_leases WHERE holder = ?", [holder]);\n`,
+    put: "",
+  }),
+  caughtBy(WORLDS, "writes what was used twice, where the first answer was lost", {
+    file: JUDGE,
+    find: "draw.chunks.filter(({ turn }) => turn > (lease?.turn ?? 0))",
+    put: "draw.chunks",
+  }),
+  caughtBy(WORLDS, "gives back what living workers have leased", {
+    file: REAPING,
+    find: "const isOver = (other: string): boolean => !isOf(other, life);",
+    put: "const isOver = (other: string): boolean => other !== life;",
+  }),
+  caughtBy(
+    WORLDS,
+    "fills a pot with each settlement of one payment",
+    { file: ROWS, find: "  if (isFirst !== 1) return false;\n", put: "" },
+    {
+      file: "src/ledger/sqlite/sqlite-rows.ts",
+      find: "if (fills === null || settledTransaction === null || wasDone) return;",
+      put: "if (fills === null || settledTransaction === null) return;",
+    },
+  ),
+  caughtBy(WORLDS, "leases the same to two", {
+    file: JUDGE,
+    find: "free: pot.free + held - next, leased };",
+    put: "free: pot.free, leased };",
+  }),
+  caughtBy(WORLDS, "forgets at its end what was used", {
+    file: LEASES,
+    find: "while (this.#isOpen && time.now() < untilMs)",
+    put: "while (this.#isOpen && time.now() < 0)",
+  }),
+  caughtBy(WORLDS, "answers for more than the seller risks", {
+    file: LEASES,
+    find: "if (!isWithin) return pot.written(use, nowMs);",
+    put: "if (!isWithin) return true;",
+  }),
+  caughtBy(WORLDS, "debits what was reserved in place of what was used", {
+    file: LEASES,
+    find: "const amount = used < this.#max ? used : this.#max;",
+    put: "const amount = used === 0n ? 0n : this.#max;",
+  }),
+  caughtBy(WORLDS, "debits what has failed", {
+    file: LEASES,
+    find: "const amount = used < this.#max ? used : this.#max;",
+    put: "const amount = used > 0n && used < this.#max ? used : this.#max;",
+  }),
+  caughtBy(WORLDS, "never says again what a question has said that failed", {
+    file: POT,
+    find: "    const least = base + this.#chunksSum;\n",
+    put: "    this.#chunks = [];\n    const least = base + this.#chunksSum;\n",
+  }),
+  caughtBy(WORLDS, "spends what it gives back while it does", {
+    file: POT,
+    find: "    this.#floor = base;\n",
+    put: "    this.#floor = this.#left;\n",
+  }),
+  caughtBy(LEASING, "spends what a question may have given back that failed", {
+    file: POT,
+    find: "    if (least < this.#held) this.#held = least;\n",
+    put: "",
+  }),
+  caughtBy(WORLDS, "takes a late question for a new one", {
+    file: JUDGE,
+    find: "if (lease !== undefined && draw.turn <= lease.turn) {",
+    put: "if (lease !== undefined && draw.turn < 0) {",
+  }),
+  caughtBy(WORLDS, "leases to a life that is over", {
+    file: STORE,
+    find: `      if (this.#isOver) throw new LedgerUnavailable("this life is over");\n`,
+    put: "",
+  }),
+  caughtBy(LEASING, "debits what was reserved of a lease that was lost", {
+    file: LEASES,
+    find: "if (this.#generation !== this.#pot.generation) return used === 0n;",
+    put: "",
+  }),
+  caughtBy(LEASING, "debits an answer that was given up", {
+    file: POT,
+    find: "      this.#returns.push(use);\n",
+    put: "",
+  }),
+  caughtBy(LEASING, "lets an answer wait for its debit for ever", {
+    file: LEASES,
+    find: "    pot.giveUp(nowMs - SETTLE_WAIT_MS);\n",
+    put: "",
+  }),
+  caughtBy("test/unit/workers/remote-pots.test.ts", "spends what was answered of another pot", {
+    file: "src/workers/remote-pots.ts",
+    find: "pot === asked && isAmount(held)",
+    put: "isAmount(held)",
+  }),
+  caughtBy(CONTRACT, "pays back what is in its buyer's balance", {
+    file: "src/ledger/resolution.ts",
+    find: "return fills !== null && settledTransaction !== null;",
+    put: "return fills === null && settledTransaction === null;",
+  }),
+  caughtBy(CONTRACT, "pays back by itself what is in its buyer's balance", {
+    file: "src/ledger/deliveries.ts",
+    find: "row.fills === null &&",
+    put: "",
+  }),
+  caughtBy(CONTRACT, "gives change for what is not paid", {
+    file: "src/ledger/machine.ts",
+    find: "const isPaid = row !== undefined && row.settledTransaction !== null;\n  if (!isPaid || fill",
+    put: "if (row === undefined || fill",
+  }),
+  caughtBy(CONTRACT, "forgets a payer who has prepaid", {
+    file: "src/ledger/sqlite/sqlite-forgetting.ts",
+    find: "if (isFirstStep(step) && hasCredits(ground.database, step.payer)) return prepaid();",
+    put: "",
+  }),
+  caughtBy(CONTRACT, "opens a quota anew when it is used up", {
+    file: ROWS,
+    find: "AND until_ms IS NULL\n         AND NOT EXISTS",
+    put: "\n         AND NOT EXISTS",
+  }),
+];
