@@ -130,9 +130,8 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        const plainly = priced.computed === null ? 0 : PLAIN_PAGES;
         const write = pageWriter(config, priced, drafts.networks, asker !== null);
-        return new OfferPage(shown, write, plainly);
+        return new OfferPage(shown, write, plainlySent(priced));
       };
       const page = pageOf(offers, action);
       const { cacheControl, repeat, redirects, grantMs: forMs } = action;
@@ -296,6 +295,11 @@ function* byMethod<Value>(
 }
 
 type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "support" | "protocol">;
+
+/** How often a page is sent before it is compressed. */
+function plainlySent({ computed }: PricedAction): number {
+  return computed === null ? 0 : PLAIN_PAGES;
+}
 
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
