@@ -130,8 +130,7 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        const write = pageWriter(config, priced, drafts.networks, asker !== null);
-        return new OfferPage(shown, write, plainlySent(priced));
+        return offerPage(shown, config, priced, drafts.networks, asker !== null);
       };
       const page = pageOf(offers, action);
       const { cacheControl, repeat, redirects, grantMs: forMs } = action;
@@ -296,9 +295,9 @@ function* byMethod<Value>(
 
 type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "support" | "protocol">;
 
-/** How often a page is sent before it is compressed. */
-function plainlySent({ computed }: PricedAction): number {
-  return computed === null ? 0 : PLAIN_PAGES;
+function offerPage(offers: Offers, ...made: Parameters<typeof pageWriter>): OfferPage {
+  const [, { computed }] = made;
+  return new OfferPage(offers, pageWriter(...made), computed === null ? 0 : PLAIN_PAGES);
 }
 
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
