@@ -19,7 +19,7 @@ import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
-import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
+import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
@@ -130,7 +130,7 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        return new OfferPage(shown, pageWriter(config, priced, drafts.networks, asker !== null));
+        return offerPage(shown, config, priced, drafts.networks, asker !== null);
       };
       const page = pageOf(offers, action);
       const { cacheControl, repeat, redirects, grantMs: forMs } = action;
@@ -294,6 +294,11 @@ function* byMethod<Value>(
 }
 
 type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "support" | "protocol">;
+
+function offerPage(offers: Offers, ...made: Parameters<typeof pageWriter>): OfferPage {
+  const [, { computed }] = made;
+  return new OfferPage(offers, pageWriter(...made), computed === null ? 0 : PLAIN_PAGES);
+}
 
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(

@@ -36,6 +36,7 @@ import {
   type Snapshot,
 } from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
+import { offersOfAccount } from "./membership.ts";
 import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
@@ -104,9 +105,10 @@ function exactlyAsked(
   decision: PresentedDecision | SignedInDecision,
 ): readonly PaymentRequirements[] {
   if (decision.kind === "presented") return acceptable(decision);
-  const { plan, offers, resource, version } = decision;
-  const members = plan.members.flatMap((each) => (each.offers === null ? [] : [each.offers]));
-  return [offers, ...members].flatMap((each) => each.requirements(resource, version));
+  const { plan, offers, signIn, resource, version } = decision;
+  // What other groups pay whatever the request would make its price that of all others.
+  const own = signIn.ok ? offersOfAccount(plan.members, signIn.value) : [];
+  return [offers, ...own].flatMap((each) => each.requirements(resource, version));
 }
 
 /** Of a priced route, for who has it for nothing: what is sold is not for shared caches, and whose it is goes along. */

@@ -51,8 +51,14 @@ export function membershipsOf(
  */
 export function offersOfPayer(groups: Groups, payment: PaymentPayload): readonly Offers[] {
   if (groups.length === 0) return [];
-  const { network } = payment;
-  const address = payerOf(payment);
+  return offersOfAccount(groups, { network: payment.network, address: payerOf(payment) });
+}
+
+/** The same of the groups that an account is in, be it proven or not yet. */
+export function offersOfAccount(
+  groups: Groups,
+  { network, address }: { readonly network: string; readonly address: string },
+): readonly Offers[] {
   // Who has it for nothing and pays all the same may pay what a group does that he is in, too.
   const priced = groups.filter(({ offers }) => offers !== null);
   const first = priced.find(({ list }) => list.has(network, address))?.offers;

@@ -1,5 +1,7 @@
 /** The body by which a price is computed: all of it, or why it is not looked at. It is forwarded afterwards as it came. */
 import { MAX_PRICED_BODY_BYTES } from "../pricing/computed-price.ts";
+import { isForConnection } from "./message/field-lines.ts";
+import { valuesOf } from "./message/field-values.ts";
 import { keptBody, type InboundRequest } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import type { Visitor } from "./visitor.ts";
@@ -44,10 +46,16 @@ export function readPricedBody({
   });
 }
 
-function refusalOf({ headers }: Pick<InboundRequest, "headers">): keyof typeof REFUSALS | null {
+function refusalOf({
+  headers,
+  rawHeaders,
+}: Pick<InboundRequest, "headers" | "rawHeaders">): keyof typeof REFUSALS | null {
   const length = headers["content-length"];
   if (length === undefined) return 411;
   if (Number(length) > MAX_PRICED_BODY_BYTES) return 413;
   const isPlain = headers["content-encoding"] === undefined;
-  return isPlain && JSON_TYPE.test(headers["content-type"] ?? "") ? null : 415;
+  // Of several some backends take the last, and one that Connection names does not reach them.
+  const type = valuesOf(rawHeaders, "content-type").join();
+  const isTold = !isForConnection(rawHeaders, "content-type");
+  return isPlain && isTold && JSON_TYPE.test(type) ? null : 415;
 }

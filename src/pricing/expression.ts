@@ -15,6 +15,8 @@ import type { Bounds } from "./bounds.ts";
 
 /** Longest expression, characters. */
 const MAX_LENGTH = 2_000;
+/** Of why a request has no price, characters: a name that is not there may be as long as its body. */
+const MAX_SUMMARY = 200;
 
 /** What an expression is given; only what it reads has to be there. */
 export interface ExpressionInput {
@@ -143,7 +145,8 @@ function evaluate(parsed: ParseResult, input: ExpressionInput): Result<unknown, 
 function summaryOf(cause: unknown): string {
   const summary = Object(cause).summary ?? Object(cause).message;
   if (typeof summary !== "string") return "it cannot be computed";
-  return summary.split("\n", 1).join("").replaceAll(`${OWN_SIZE}(`, "size(");
+  const said = summary.split("\n", 1).join("").replaceAll(`${OWN_SIZE}(`, "size(");
+  return said.length > MAX_SUMMARY ? `${said.slice(0, MAX_SUMMARY)}…` : said;
 }
 
 function faultOf(cause: unknown, text: string): { ok: false; error: ExpressionFault } {
@@ -174,12 +177,13 @@ function microdollars(text: string): bigint {
   throw new Error(`usd() wants dollars with at most 6 digits behind the point`);
 }
 
+/** What is no number stays that, on either side. */
 function smaller<Value extends bigint | number>(one: Value, other: Value): Value {
-  return one < other ? one : other;
+  return one < other || Number.isNaN(one) ? one : other;
 }
 
 function larger<Value extends bigint | number>(one: Value, other: Value): Value {
-  return one > other ? one : other;
+  return one > other || Number.isNaN(one) ? one : other;
 }
 
 function whole(number: number): bigint {

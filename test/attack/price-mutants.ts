@@ -16,6 +16,8 @@ const BODY_TEST = "test/unit/pricing/json-body.test.ts";
 const PRICE_TEST = "test/unit/pricing/computed-price.test.ts";
 const EXACT_TEST = "test/unit/pricing/exact-price.test.ts";
 const PLANS_TEST = "test/unit/gateway/computed-plans.test.ts";
+const PAGE_TEST = "test/unit/gateway/offers/offer-page.test.ts";
+const PRICED_BODY_TEST = "test/integration/gateway/priced-body.test.ts";
 const SALE_TEST = "test/integration/computed-price.test.ts";
 
 export const PRICE_MUTANTS: readonly Mutant[] = [
@@ -98,6 +100,31 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
     find: "if (found.has(name)) return err(`the query parameter ${name} is there twice`);",
     put: "",
   }),
+  caughtBy(PRICE_TEST, "passes over what begins behind a semicolon of the query", {
+    file: PRICE,
+    find: 'if (!found.ok || !query.includes(";")) return found;',
+    put: "if (query !== ``) return found;",
+  }),
+  caughtBy(PRICE_TEST, "passes over a parameter that PHP takes for the one that is asked for", {
+    file: PRICE,
+    find: "if (!folded.has(foldedParameter(name))) continue;",
+    put: "if (!folded.has(foldedName(name))) continue;",
+  }),
+  caughtBy(PRICED_BODY_TEST, "goes by the first of two types of a body", {
+    file: PRICED_BODY,
+    find: 'valuesOf(rawHeaders, "content-type").join();',
+    put: 'headers["content-type"] ?? "";',
+  }),
+  caughtBy(PRICED_BODY_TEST, "goes by the type of a body that its backend is not told", {
+    file: PRICED_BODY,
+    find: '!isForConnection(rawHeaders, "content-type");',
+    put: "true;",
+  }),
+  caughtBy(SALE_TEST, "takes what other groups pay for the price of whoever signs in", {
+    file: "src/gateway/delivery.ts",
+    find: "signIn.ok ? offersOfAccount(plan.members, signIn.value) : [];",
+    put: "plan.members.flatMap((each) => each.offers ?? []);",
+  }),
   caughtBy(PRICE_TEST, "reads a header that Connection keeps from the backend", {
     file: PRICE,
     find: "for (const name of dropped) found.delete(name);",
@@ -133,6 +160,16 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
     find: "if (this.#kept.size > MAX_KEPT_PRICES) {",
     put: "if (this.#kept.size < 0) {",
   }),
+  caughtBy(PAGE_TEST, "compresses a page for each price that somebody makes up", {
+    file: "src/gateway/offers/offer-page.ts",
+    find: "if (coding === null || written.asked <= this.#plainly) return answer;",
+    put: "if (coding === null) return answer;",
+  }),
+  caughtBy(PRICE_TEST, "takes the other one for the larger of what is no number", {
+    file: "src/pricing/expression.ts",
+    find: "return one > other || Number.isNaN(one) ? one : other;",
+    put: "return one > other ? one : other;",
+  }),
   caughtBy(SALE_TEST, "sells by the most without the body that decides the price", {
     file: GATEWAY,
     find: 'return unpriced(decision, 400, "its body decides what it costs, and is missing");',
@@ -150,8 +187,8 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "reads as JSON what its backend is told is something else", {
     file: PRICED_BODY,
-    find: 'return isPlain && JSON_TYPE.test(headers["content-type"] ?? "") ? null : 415;',
-    put: "return isPlain ? null : 415;",
+    find: "return isPlain && isTold && JSON_TYPE.test(type) ? null : 415;",
+    put: "return isPlain && isTold ? null : 415;",
   }),
   caughtBy(SALE_TEST, "charges more than the request costs", {
     file: CHOICE,

@@ -5,11 +5,22 @@ import { wrapFetchWithPayment } from "x402-fetch";
 import { present, PURSE, quote, richBuyer, sign, VERSIONS } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import type { FreshAccount } from "../support/payer.ts";
+import { challengeOf, showSignIn, signChallenge } from "../support/sign-in.ts";
 
 const ROUTES = `
   POST /generate:
     price: { by: 'usd("0.001") + 100 * size(body.prompt)', from: $0.001, to: $0.05 }
     description: Generated
+  POST /for-members:
+    price: { by: '1000 * int(body.n)', from: $0.001, to: $0.05 }
+    prices: { partners: $0.001 }
+    description: Cheaper for members
+  GET,POST /worked:
+    price: { by: '"n" in query ? 1000 * int(query.n) : 1000 * int(query.m)', from: $0.001, to: $0.05 }
+    settle: after
+    description: Worked
+  POST /worked-body: { price: { by: '1000 * int(body.n)', from: $0.001, to: $0.05 }, settle: after, description: Work }
   GET,POST /by-query: { price: { by: "1000 * int(query.n)", from: $0.001, to: $0.05 }, description: Some }
   GET /by-header:
     price: { by: 'has(headers.tier) && headers.tier == "fast" ? 0.02 : 0.01', from: $0.01, to: $0.02 }
@@ -19,12 +30,15 @@ const ROUTES = `
 let chain: Chain;
 let gateway: RunningGateway;
 let answerWith = 200;
+let member: FreshAccount;
 
 beforeAll(async () => {
   chain = await startChain();
+  member = await richBuyer(chain);
   gateway = await startGateway({
     chain,
     routes: ROUTES,
+    more: `members: { partners: "${member.address}" }`,
     backend: (request: IncomingMessage, response: ServerResponse) => {
       response.writeHead(answerWith).end(`goods of ${request.url ?? ""}`);
     },
@@ -166,6 +180,39 @@ describe("a price by the body", () => {
   });
 });
 
+describe("a price of members beside it", () => {
+  const url = () => `${gateway.url}/for-members`;
+  const [one, many] = [post('{"n":1}'), post('{"n":50}')];
+
+  it("has nobody else who signs in collect something dear with what he is owed for something cheap", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, url(), { init: one });
+    answerWith = 500;
+    expect((await present(url(), header, one)).status).toBe(500);
+    answerWith = 200;
+    const before = gateway.upstream.length;
+    const signIn = async () => signChallenge(await challengeOf(url(), one), buyer.account);
+    expect((await showSignIn(url(), await signIn(), many)).status).toBe(402);
+    expect(gateway.upstream.length).toBe(before);
+    expect((await showSignIn(url(), await signIn(), one)).status).toBe(200);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+  });
+
+  it("is what a member is charged, exactly, whatever the request", async () => {
+    const known = await signChallenge(await challengeOf(url(), many), member.account);
+    const asked = await showSignIn(url(), known, many);
+    const told = JSON.parse(atob(asked.headers.get("PAYMENT-REQUIRED") ?? ""));
+    expect([asked.status, told.accepts[0].amount]).toEqual([402, "1000"]);
+    const cheap = await sign(member, url(), { init: one });
+    expect(await present(url(), cheap, many)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(member.address)).toBe(PURSE - 1_000n);
+    const stranger = await richBuyer(chain);
+    const header = await sign(stranger, url(), { init: one });
+    expect(await present(url(), header, many)).toMatchObject({ status: 402 });
+    expect(await chain.balanceOf(stranger.address)).toBe(PURSE);
+  });
+});
+
 describe("a price by the head", () => {
   it("is that of the query, which is there once", async () => {
     const buyer = await richBuyer(chain);
@@ -191,6 +238,40 @@ describe("a price by the head", () => {
     expect((await present(at, header)).status).toBe(402);
     expect(await present(at, header, fast)).toMatchObject({ status: 200 });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
+  });
+});
+
+describe("a price of work that comes first", () => {
+  it("is that of the body, which is read before the work, and nothing is charged for what is no goods", async () => {
+    const url = `${gateway.url}/worked-body`;
+    const buyer = await richBuyer(chain);
+    const [one, many] = [post('{ "n":1 }'), post('{"n":50}')];
+    const header = await sign(buyer, url, { init: one });
+    const before = gateway.upstream.length;
+    expect((await present(url, header, many)).status).toBe(402);
+    expect(gateway.upstream.length).toBe(before);
+    answerWith = 500;
+    expect((await present(url, header, one)).status).toBe(500);
+    answerWith = 200;
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
+    expect((await present(url, header, many)).status).toBe(402);
+    expect(await present(url, header, one)).toMatchObject({ status: 200 });
+    expect(gateway.upstream.at(-1)?.body).toBe('{ "n":1 }');
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+    const again = await present(url, header, many);
+    expect(again.status).toBeGreaterThanOrEqual(400);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 1_000n);
+  });
+
+  it("is that of a GET for its HEAD", async () => {
+    const at = (query: string) => `${gateway.url}/worked?${query}`;
+    const head = { method: "HEAD" };
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, at("n=3"));
+    expect((await present(at("n=4"), header, head)).status).toBe(402);
+    expect((await fetch(at("n=3"), head)).status).toBe(402);
+    expect(await present(at("n=3"), header)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 3_000n);
   });
 });
 

@@ -75,7 +75,8 @@ export const PROBLEM_CODES = {
   "no-price": "A route has neither a price nor its own accept.",
   "bad-price": "A token cannot express the price.",
   "bad-expression": "The expression of a price is none, or can be no price.",
-  "odd-expression": "The expression of a price may come to what is not sold.",
+  "odd-expression":
+    "The expression of a price may come to what is not sold, or to little for what it grants.",
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",
   "high-price": "A route costs more than clients pay unless told otherwise.",
   "unusual-token": "Clients pay in other tokens than those of a route unless told otherwise.",

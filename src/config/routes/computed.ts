@@ -55,7 +55,7 @@ export function computedOffers(
     );
   }
   // Between bounds that are none nothing can be judged.
-  if (ranged.length < offers.length) return [];
+  if (ranged.length === 0 || ranged.length < offers.length) return [];
   checkExpression(price, by, place, Math.max(0, ...ranged.map(({ asset }) => asset.decimals)));
   return ranged;
 }

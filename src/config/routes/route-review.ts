@@ -13,6 +13,7 @@ export function reviewRoutes(
   reviewAlikes(routes, context);
   reviewTimeouts(routes, settlementWaitMs, context);
   reviewWork(routes, { settlementWaitMs, upstreams }, context);
+  reviewGrants(routes, context);
   for (const route of routes) {
     const last = route.segments.at(-1);
     if (last?.kind !== "static" || !/[\w.]\$$/.test(last.text)) continue;
@@ -103,5 +104,19 @@ function reviewWork(
     const hint =
       "raise maxTimeoutSeconds of the route, or shorten timeouts.response of its upstream";
     problems.add("warning", [...routePath(route), "settle"], fault("short-timeout", message, hint));
+  }
+}
+
+/** A purchase is one whatever it has cost, and grants all that the route serves. */
+function reviewGrants(routes: readonly RouteSettings[], { problems }: Context): void {
+  for (const route of routes) {
+    const { action } = route;
+    if (action.kind !== "priced" || action.grantMs === null || action.computed === null) continue;
+    const { from, to } = action.computed;
+    if (from === to) continue;
+    const message = `gives who has paid ${from} once what costs ${to}, as often as he likes`;
+    const hint = "leave it out, or sell at one price what grants all";
+    const path = [...routePath(route), "grants"];
+    problems.add("warning", path, fault("odd-expression", message, hint));
   }
 }

@@ -318,6 +318,11 @@ function connectionOptions(raw: readonly string[]): Set<string> | null {
   return options;
 }
 
+/** Whether its sender says that a field is for the connection alone: then it does not cross. */
+export function isForConnection(raw: readonly string[], name: string): boolean {
+  return isListed(connectionOptions(raw), name);
+}
+
 /** The length of the body is never one hop's affair, whoever says so. */
 function isListed(listed: Set<string> | null, name: string): boolean {
   return listed !== null && listed.has(name.toLowerCase()) && !isNamed(name, "content-length");

@@ -27,9 +27,17 @@ const GZIP_MEMORY = 5;
 /** Of what brotli looks back at, as a power of two: a page has less than 64 KiB. */
 const BROTLI_WINDOW = 16;
 
+/**
+ * Where each request may have a price of its own, a page is compressed once so many have asked for it: else whoever asks
+ * for another price each time had all of them compressed, a millisecond each.
+ */
+export const PLAIN_PAGES = 16;
+
 interface Written {
   readonly revision: number;
   readonly page: Page;
+  /** How often. */
+  asked: number;
   /** As they are asked for. */
   readonly coded: Map<ContentCoding, Uint8Array>;
 }
@@ -37,11 +45,14 @@ interface Written {
 export class OfferPage {
   readonly #offers: Offers;
   readonly #write: PageWriter;
+  readonly #plainly: number;
   #written: Written | undefined;
 
-  constructor(offers: Offers, write: PageWriter) {
+  /** @param plainly how often it is sent as it is, before it is compressed */
+  constructor(offers: Offers, write: PageWriter, plainly = 0) {
     this.#offers = offers;
     this.#write = write;
+    this.#plainly = plainly;
   }
 
   /**
@@ -49,11 +60,13 @@ export class OfferPage {
    * of who asks.
    */
   answer(lines: readonly string[], accepted: string | undefined, status: 402 | 503 = 402): Answer {
-    const { page, coded } = this.#current();
+    const written = this.#current();
+    written.asked += 1;
+    const { page, coded } = written;
     const { body } = page;
     const answer = { status, lines: [...lines, ...page.lines], body, type: HTML };
     const coding = codingFor(accepted);
-    if (coding === null) return answer;
+    if (coding === null || written.asked <= this.#plainly) return answer;
     let bytes = coded.get(coding);
     if (bytes === undefined) coded.set(coding, (bytes = compressed(body, coding)));
     return { ...answer, lines: [...answer.lines, "Content-Encoding", coding], bytes };
@@ -63,7 +76,7 @@ export class OfferPage {
     const { revision } = this.#offers;
     if (this.#written?.revision !== revision) {
       const page = this.#write(this.#offers.accepts(""));
-      this.#written = { revision, page, coded: new Map() };
+      this.#written = { revision, page, asked: 0, coded: new Map() };
     }
     return this.#written;
   }

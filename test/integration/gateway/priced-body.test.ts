@@ -67,12 +67,17 @@ function posted(body: string, headers: readonly string[] = JSON_LINES) {
 }
 
 /** Sends a head that promises a body, and `sent` of it. */
-async function begin(port: number, length: number, sent: string): Promise<Socket> {
+async function begin(
+  port: number,
+  length: number,
+  sent: string,
+  more: readonly string[] = [],
+): Promise<Socket> {
   const socket = connect(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
   await once(socket, "connect");
   const lines = ["POST /a HTTP/1.1", "Host: shop.example", "Content-Type: application/json"];
-  socket.write([...lines, `Content-Length: ${length}`, "", sent].join("\r\n"));
+  socket.write([...lines, `Content-Length: ${length}`, ...more, "", sent].join("\r\n"));
   return socket;
 }
 
@@ -119,16 +124,31 @@ describe("a body that decides a price", () => {
     );
   });
 
+  it("is asked for where its client waits to be asked", async () => {
+    const shop = await openPriced();
+    const body = '{"n":2}';
+    const socket = await begin(shop.port, body.length, "", ["Expect: 100-continue"]);
+    const [asked] = await once(socket, "data");
+    expect(String(asked)).toBe("HTTP/1.1 100 Continue\r\n\r\n");
+    socket.write(body);
+    const [answer] = await once(socket, "data");
+    expect(String(answer)).toContain('"maxAmountRequired":"20000"');
+  });
+
   it("is told what it has to be when it is paid for", async () => {
     const shop = await openPriced();
     const body = '{"n":1}';
     const chunked = [...JSON_LINES, "Transfer-Encoding", "chunked"];
     const coded = [...JSON_LINES, "Content-Encoding", "gzip"];
     const utf16 = ["Content-Type", "application/json; charset=utf-16"];
+    const twice = [...JSON_LINES, "Content-Type", "application/x-www-form-urlencoded"];
+    const alone = [...JSON_LINES, "Connection", "close, Content-Type"];
     for (const [headers, status] of [
       [chunked, 411],
       [coded, 415],
       [utf16, 415],
+      [twice, 415],
+      [alone, 415],
       [[], 415],
     ] as const) {
       const answer = await buy(shop, posted(body, headers));

@@ -44,6 +44,10 @@ describe("a price", () => {
     ["50001", "it comes to more than $0.05, the most that is sold at once"],
     ["0.0500001", "it comes to more than $0.05, the most that is sold at once"],
     ["0.0 / 0.0", "it comes to no number"],
+    ["max(0.0 / 0.0, 0.01)", "it comes to no number"],
+    ["max(0.01, 0.0 / 0.0)", "it comes to no number"],
+    ["min(0.0 / 0.0, 0.01)", "it comes to no number"],
+    ["min(0.01, 0.0 / 0.0)", "it comes to no number"],
     ["1.0 / 0.0", "it comes to more than is sold"],
     ["-1.0 / 0.0", "it comes to more than is sold"],
     ['"$-1"', "it comes to text that is no price such as $0.01"],
@@ -66,6 +70,17 @@ describe("the query", () => {
     expect(priced(by, { target: "/a/b?n=3" })).toBe("$0.003");
     expect(priced(by, { target: "/a/b?%6e=%33&other=1&other=2" })).toBe("$0.003");
     expect(priced(by, { target: "/a/b" })).toBe("it cannot be computed: No such key: n");
+    expect(priced(by, { target: "/a/b?n=3&ids=1;2;3" })).toBe("$0.003");
+  });
+
+  it("has no other name that PHP takes for one of it", () => {
+    const named = "1000 * int(query.max_tokens)";
+    expect(priced(named, { target: "/a/b?max_tokens=3" })).toBe("$0.003");
+    for (const other of ["max.tokens", "max+tokens", "max%20tokens", "MAX.tokens"]) {
+      expect(priced(named, { target: `/a/b?max_tokens=3&${other}=30` })).toBe(
+        "a query parameter is there in other letters than is asked for",
+      );
+    }
   });
 
   it.each([
@@ -75,7 +90,13 @@ describe("the query", () => {
     ["N=30", "a query parameter is there in other letters than is asked for"],
     ["n=", "the query parameter n is empty"],
     ["n", "the query parameter n is empty"],
-    ["n=1;n=30", "it cannot be computed: int() type error: cannot convert to int"],
+    ["n=1;n=30", "a semicolon is in what the query is read for"],
+    ["n=1&x=2;n=30", "a semicolon is in what the query is read for"],
+    ["n=1;x", "a semicolon is in what the query is read for"],
+    ["n=1&n[]=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&n%5B0%5D=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&+n=30", "a query parameter is there in other letters than is asked for"],
+    ["n=1&n%00x=30", "a query parameter is there in other letters than is asked for"],
     ["n=99999999999999999999", "it cannot be computed: int() type error: cannot convert to int"],
     ["n=1e3", "it cannot be computed: int() type error: cannot convert to int"],
   ])("is one value, or the request has no price: %s", (query, said) => {
@@ -130,6 +151,13 @@ describe("the body", () => {
   it("is no part of a price that does not read it, and is missing where one does", () => {
     expect(priced("5000", { json: "no JSON" })).toBe("$0.005");
     expect(priced(by)).toBe("its body is missing");
+  });
+
+  it("is not given back as what is missing in it", () => {
+    const json = JSON.stringify({ name: "n".repeat(60_000) });
+    const said = priced("int(body[body.name])", { json });
+    expect(said).toMatch(/^it cannot be computed: No such key: n+…$/);
+    expect(said.length).toBeLessThan(300);
   });
 
   it("has no more values than its price takes time for", () => {

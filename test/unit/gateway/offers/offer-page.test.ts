@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
-import { OfferPage, wantsPage } from "../../../../src/gateway/offers/offer-page.ts";
+import { OfferPage, PLAIN_PAGES, wantsPage } from "../../../../src/gateway/offers/offer-page.ts";
 import { Offers, type FeePayers } from "../../../../src/payments/sale/offers.ts";
 import { solanaRequirements } from "../../payments/sale/solana-payment.ts";
 import { arriving } from "../arriving.ts";
@@ -104,5 +104,14 @@ describe("a page", () => {
       expect(page.answer([], accepted).bytes).toBe(bytes);
     }
     expect(page.answer([], "identity").bytes).toBeUndefined();
+  });
+
+  it("of one price of many is compressed only once it has been asked for often", () => {
+    const page = new OfferPage(new Offers([]), () => ({ lines: [], body: BODY }), PLAIN_PAGES);
+    for (let asked = 1; asked <= PLAIN_PAGES; asked += 1) {
+      const { lines, bytes } = page.answer([], "gzip");
+      expect([lines, bytes]).toEqual([[], undefined]);
+    }
+    expect(page.answer([], "gzip").lines).toEqual(["Content-Encoding", "gzip"]);
   });
 });
