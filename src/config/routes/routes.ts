@@ -204,8 +204,8 @@ const priceBlock = map({
   repeat: optional(repeat, "In place of the global `repeat`."),
   grants: optional(
     text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM),
-    "For how long who has paid for the route has everything that it serves, without paying again: signed in with the account " +
-      "that has paid.",
+    "For how long who has paid for the route, and has had that, has everything that it serves, without paying again: signed in " +
+      "with the account that has paid.",
   ),
   redirects: optional(
     word(REDIRECT_USES),
