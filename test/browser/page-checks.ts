@@ -55,7 +55,9 @@ export async function lookAt(
   folder ??= mkdtemp(join(tmpdir(), "coinslot-pages-"));
   const place = process.env["SCREENSHOTS"] ?? (await folder);
   const file = `${name}-${look.colorScheme ?? ""}-${look.width ?? ""}.png`;
-  await tab.page.screenshot({ path: join(place, file), fullPage: true });
+  const picture = { path: join(place, file), fullPage: true };
+  // A busy Chromium has no frame to give at times, which says nothing of the page.
+  await tab.page.screenshot(picture).catch(() => tab.page.screenshot(picture));
   return {
     axe: await axeFindings(tab.page),
     faults: tab.faults,

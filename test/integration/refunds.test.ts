@@ -474,7 +474,7 @@ test("a receipt of each version leads to what becomes of its payment, behind wor
   const receipt = decodeReceipt(answer.headers.get("payment-response") ?? "");
   const named = Object(receipt)["extensions"]?.["payment-status"]?.info.url;
   expect(answer.headers.get("link")).toContain(`<${named}>; rel="status"`);
-  expect(await told(named)).toMatchObject({ status: 200, body: { state: "delivered" } });
+  await expect.poll(() => told(named), POLL).toMatchObject({ body: { state: "delivered" } });
   expect(await served.end("SIGTERM")).toBe(0);
 });
 
