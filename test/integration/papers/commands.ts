@@ -320,7 +320,7 @@ export const RUNS: readonly Run[] = [
     words: "bench/growth.ts",
   },
   {
-    like: /^npm run prove:year -- --sales 3650000$/,
+    like: /^npm run prove:year$/,
     how: "test",
     test: "test/integration/ledger/growth.test.ts",
     words: "year/year.ts",
