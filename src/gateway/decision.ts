@@ -286,8 +286,8 @@ function whoAsks(
   request: InboundRequest,
   sold: SoldPlace,
 ): MemberDecision | PricedDecision {
-  const { networks } = sold.plan.offers;
-  const shown = signIn && readSignIn(signIn, request, { resource: sold.resource, networks });
+  const { resource, plan } = sold;
+  const shown = signIn && readSignIn(signIn, request, { resource, offers: plan.offers });
   if (shown === null) return { kind: "challenge", ...sold };
   const version = protocol.v2 ? X402_VERSION_2 : X402_VERSION;
   const free = signIn?.areScreened === false ? freeMember(shown, sold) : null;

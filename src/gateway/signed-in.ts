@@ -9,6 +9,7 @@ import {
   type SignIn,
   type SignIns,
 } from "../x402/sign-in.ts";
+import type { Offers } from "../payments/sale/offers.ts";
 import type { MemberTerms } from "./membership.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 
@@ -40,11 +41,13 @@ export interface ShownSignIn {
 export function readSignIn(
   terms: SignInTerms,
   { headers }: InboundRequest,
-  asked: { readonly resource: string; readonly networks: readonly string[] },
+  { resource, offers }: { readonly resource: string; readonly offers: Pick<Offers, "networks"> },
 ): ShownSignIn | null {
   const value = headers[SIGN_IN_NAME];
   if (typeof value === "string") {
-    return { signIn: judge(terms, value, asked), shownIn: SIGN_IN_HEADER };
+    // Looked up here alone: most requests show nobody.
+    const { networks } = offers;
+    return { signIn: judge(terms, value, { resource, networks }), shownIn: SIGN_IN_HEADER };
   }
   const { sessions } = terms;
   const shown = headers[SESSION_NAME];
