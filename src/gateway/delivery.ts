@@ -201,7 +201,9 @@ export async function deliver(
   }
   const isLed = delivery.kind === "delivered" && answered.leadsOn(delivery.status);
   const isSold = attempt === null || isLed;
-  step?.end(isSold, deliveryNote(delivery));
+  const isUnsent = delivery.kind === "abandoned" && !delivery.sent;
+  const left = isUnsent ? "the buyer left before the beginning" : BUYER_LEFT;
+  step?.end(isSold, deliveryNote(delivery, left));
   return concluded(visit, paid, { delivery, isSold }, telemetry);
 }
 
@@ -439,15 +441,15 @@ export function leftUnanswered({ sent, reason }: Unanswered, { request }: Visito
   return { sent, served: null, isBackends: reason !== "too-large" && isWhole };
 }
 
-/** How a delivery ended, for people. */
-function deliveryNote(delivery: Delivery): string {
+/** How a delivery ended, for people; `abandoned`: one whose buyer has left. */
+export function deliveryNote(delivery: Delivery, abandoned: string): string {
   switch (delivery.kind) {
     case "delivered":
       return `the backend answered ${delivery.status}`;
     case "unanswered":
       return `no answer of the backend: ${delivery.reason}`;
     case "abandoned":
-      return delivery.sent ? BUYER_LEFT : "the buyer left before the beginning";
+      return abandoned;
     default:
       return "the answer broke off";
   }

@@ -7,7 +7,13 @@ import type { Sold, WantedWork, Worked } from "../payments/sale/admission.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { errorAnswer, upstreamAnswer, type OwnAnswer } from "./answers.ts";
 import { shownIn } from "./decision.ts";
-import { leftUnanswered, AnsweredSale, unserved, type PricedVisit } from "./delivery.ts";
+import {
+  deliveryNote,
+  leftUnanswered,
+  AnsweredSale,
+  unserved,
+  type PricedVisit,
+} from "./delivery.ts";
 import type { RequestEnding } from "./ending.ts";
 import { HeldResponse, MAX_HELD_BYTES, type HeldBytes, type NotHeld } from "./held-response.ts";
 import { forward } from "./request-trace.ts";
@@ -69,7 +75,7 @@ export class HeldWork {
     const isWhole = delivery.kind === "delivered";
     const isGoods =
       isWhole && answered.isGoods(delivery.status) && !answered.leadsOn(delivery.status);
-    step?.end(isGoods, workNote(delivery));
+    step?.end(isGoods, deliveryNote(delivery, GIVEN_UP));
     if (isGoods) {
       const { kept: sold, upstreamMs } = delivery;
       this.#goods = { answered, sold, upstreamMs };
@@ -184,17 +190,5 @@ export class HeldWork {
   }
 }
 
+const GIVEN_UP = "its answer was not held, or the buyer left";
 const BROKEN = { status: 502, detail: "the backend's answer broke off" } as const;
-
-function workNote(delivery: Delivery): string {
-  switch (delivery.kind) {
-    case "delivered":
-      return `the backend answered ${delivery.status}`;
-    case "unanswered":
-      return `no answer of the backend: ${delivery.reason}`;
-    case "abandoned":
-      return "its answer was not held, or the buyer left";
-    default:
-      return "the answer broke off";
-  }
-}

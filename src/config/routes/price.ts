@@ -62,17 +62,21 @@ export const barePrice = reader(
 
 const dollars = text((written) => readDollars(written, []), DOLLARS_FORM);
 
+/** `free` or dollars. */
+const worded = text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] });
+const asset = optional(plainText, "Symbol of the token. Without it: the network's USDC.");
+
 /** What a group of members pays: the same for each request. */
 export const memberPrice = z.union(
   [
-    text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] }),
+    worded,
     barePrice,
     map({
       amount: described(
         text(readAmount, AMOUNT),
         "Amount in atomic units of the token, in quotes.",
       ),
-      asset: optional(plainText, "Symbol of the token. Without it: the network's USDC."),
+      asset,
     }),
   ],
   PRICE_FORM,
@@ -81,14 +85,14 @@ export const memberPrice = z.union(
 /** `price` of a route. */
 export const price = z.union(
   [
-    text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] }),
+    worded,
     barePrice,
     map({
       amount: optional(
         text(readAmount, AMOUNT),
         'Amount in atomic units of the token, in quotes: one cent of USDC is "10000". This or `by`.',
       ),
-      asset: optional(plainText, "Symbol of the token. Without it: the network's USDC."),
+      asset,
       by: optional(
         plainText,
         "The price of each request, as an expression (CEL) of its method, path, query, headers and JSON body: whole numbers " +
