@@ -45,8 +45,6 @@ export interface PotUse {
 export interface PotChunk {
   readonly turn: number;
   readonly uses: readonly PotUse[];
-  /** What chunks before have used for requests that were then refused: it comes back. */
-  readonly returns?: readonly PotUse[];
 }
 
 /** What a life says of its lease on a pot, and asks of it. */
@@ -159,7 +157,6 @@ export interface JudgedDraw {
   readonly lease?: PotLease | null;
   /** Written for the first time. */
   readonly uses: readonly PotUse[];
-  readonly returns: readonly PotUse[];
 }
 
 /** Who asks, and when. */
@@ -188,8 +185,7 @@ export function judgeDraw(
   }
   const written = draw.chunks.filter(({ turn }) => turn > (lease?.turn ?? 0));
   const uses = written.flatMap((chunk) => chunk.uses);
-  const returns = written.flatMap((chunk) => chunk.returns ?? []);
-  const used = sumOf(uses) - sumOf(returns);
+  const used = sumOf(uses);
   const isOver = (draw.isHeld && lease === undefined) || used > (lease?.held ?? 0n);
   if (isOver || pot === undefined) {
     const drawn = { pot: name, held: 0n, whole: wholeOf(pot), isWanted: false, isOver };
@@ -210,11 +206,10 @@ export function judgeDraw(
     pot: row,
     lease: { held: next, turn: draw.turn },
     uses,
-    returns,
   };
 }
 
-const NOTHING_WRITTEN = { uses: [], returns: [] } as const;
+const NOTHING_WRITTEN = { uses: [] } as const;
 
 function sumOf(uses: readonly PotUse[]): bigint {
   return uses.reduce((sum, { amount }) => sum + amount, 0n);
@@ -273,8 +268,7 @@ export function requireDraws(draws: readonly PotDraw[]): void {
   if (names.size < draws.length || draws.length > MAX_DRAWS)
     throw new TypeError("too many pots in one question, or one of them twice");
   for (const { base, first, wish, chunks } of draws) {
-    const moved = chunks.flatMap(({ uses, returns = [] }) => [...uses, ...returns]);
-    const amounts = moved.map(({ amount }) => amount);
+    const amounts = chunks.flatMap(({ uses }) => uses.map(({ amount }) => amount));
     if ([base, first, wish, ...amounts].some((amount) => amount < 0n))
       throw new TypeError("nothing of a pot is less than nothing");
   }
