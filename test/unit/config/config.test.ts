@@ -91,6 +91,7 @@ describe("a configuration", () => {
       },
       support: null,
       paywall: { page: true, brand: "" },
+      credits: null,
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
       logging: { level: "info", format: "json", access: null },
       metrics: { routeHistograms: true },
