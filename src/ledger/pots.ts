@@ -7,7 +7,13 @@
  * what came in is what was used, what is free, and what is leased.
  */
 import { isEvmAddress } from "../x402/address.ts";
-import { NETWORK_NAMES, networkOf, type Asset, type Network } from "../x402/network.ts";
+import {
+  NETWORK_NAMES,
+  networkOf,
+  type Asset,
+  type Network,
+  type NetworkName,
+} from "../x402/network.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
@@ -102,13 +108,19 @@ function familyOf({ kind, testnet }: Pick<Network, "kind" | "testnet">): string 
   return testnet ? `${kind}-testnet` : kind;
 }
 
-/** The pot of what a payer has prepaid with the token of a network, on all networks of its family. */
+/**
+ * The pot of what a payer has prepaid with the token of a network: on all networks of its family.
+ * @param codeOn the network on which the payer's code has signed, where no key has: the code at the same address may be
+ *   somebody else's on any other, so that what it has paid for is its own there alone
+ */
 export function creditsPot(
   network: Pick<Network, "kind" | "testnet"> & { readonly asset: { readonly symbol: string } },
   payer: string,
+  codeOn?: NetworkName,
 ): string {
   const name = isEvmAddress(payer) ? payer.toLowerCase() : payer;
-  return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  const pot = `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  return codeOn === undefined ? pot : `${pot}@${codeOn}`;
 }
 
 /** The token of a family that credits are counted in, undefined where there is none of that symbol. */
@@ -120,7 +132,11 @@ export function creditsToken(family: string, symbol: string): Asset | undefined 
 
 /** All pots of what a payer may have prepaid. */
 export function creditsPotsOf(payer: string): readonly string[] {
-  return [...new Set(NETWORK_NAMES.map((name) => creditsPot(networkOf(name), payer)))];
+  const all = NETWORK_NAMES.flatMap((name) => {
+    const network = networkOf(name);
+    return [creditsPot(network, payer), creditsPot(network, payer, name)];
+  });
+  return [...new Set(all)];
 }
 
 /** What was debited from it and not written, and then lost, is the seller's money. */
