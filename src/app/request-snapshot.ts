@@ -42,6 +42,7 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
@@ -114,7 +115,7 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const engine = engineOf(engines, action.upstream);
+    const { engine, fills } = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
@@ -145,7 +146,7 @@ export function* snapshotSteps(
         return { group, list, offers: shown, page: pageOf(shown, priced) };
       });
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter };
+      const known = { members, grant, isSettledAfter, fills };
       const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
@@ -170,20 +171,12 @@ export function* snapshotSteps(
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
-  const { defaultUpstream } = config;
   // Where the file has hosts alone, nothing is anywhere else.
   const documents = base === null ? [] : documentPaths(config);
   return {
     site,
     router,
-    unmatched:
-      config.unmatched === "free" && defaultUpstream !== null
-        ? {
-            kind: "free",
-            meter: metrics.route(UNMATCHED),
-            engine: engineOf(engines, defaultUpstream),
-          }
-        : null,
+    unmatched: unmatchedPlan(config, engines, metrics),
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
@@ -403,6 +396,28 @@ function* earlierOf(
   const untilMs = replacedMs + longestQuoteMs(routes);
   const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
   return { ...told, replacedMs, untilMs };
+}
+
+/** What answers a route, and what a payment for it fills, where that is the gateway itself. */
+function sideOf(
+  action: Exclude<RouteAction, { kind: "deny" }>,
+  engines: ReadonlyMap<string, Engine>,
+  publicUrl: string | null,
+): Pick<PricedPlan, "engine" | "fills"> {
+  if (action.kind === "priced" && action.own !== undefined) {
+    return ownSide(action.own, publicUrl ?? "");
+  }
+  return { engine: engineOf(engines, action.upstream) };
+}
+
+function unmatchedPlan(
+  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
+  engines: ReadonlyMap<string, Engine>,
+  metrics: Pick<Metrics, "route">,
+): Snapshot["unmatched"] {
+  if (unmatched !== "free" || defaultUpstream === null) return null;
+  const engine = engineOf(engines, defaultUpstream);
+  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -102,13 +102,19 @@ function familyOf({ kind, testnet }: Pick<Network, "kind" | "testnet">): string 
   return testnet ? `${kind}-testnet` : kind;
 }
 
-/** The pot of what a payer has prepaid with the token of a network, on all networks of its family. */
-export function creditsPot(
-  network: Pick<Network, "kind" | "testnet"> & { readonly asset: { readonly symbol: string } },
-  payer: string,
-): string {
+/** Of which network credits are, as far as their pot says it. */
+type CreditsNetwork = Pick<Network, "name" | "kind" | "testnet"> & {
+  readonly asset: { readonly symbol: string };
+};
+
+/**
+ * The pot of what a payer has prepaid with the token of a network, on all networks of its family. One who signs by code, and
+ * not with a key, has it on that network alone: the code at his address on another one may be somebody else's.
+ */
+export function creditsPot(network: CreditsNetwork, payer: string, hasKey = true): string {
   const name = isEvmAddress(payer) ? payer.toLowerCase() : payer;
-  return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  const own = hasKey ? name : `${name}@${network.name}`;
+  return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${own}`;
 }
 
 /** The token of a family that credits are counted in, undefined where there is none of that symbol. */
@@ -120,7 +126,12 @@ export function creditsToken(family: string, symbol: string): Asset | undefined 
 
 /** All pots of what a payer may have prepaid. */
 export function creditsPotsOf(payer: string): readonly string[] {
-  return [...new Set(NETWORK_NAMES.map((name) => creditsPot(networkOf(name), payer)))];
+  const networks = NETWORK_NAMES.map((name) => networkOf(name));
+  const byCode = networks.filter(({ kind }) => kind === "evm");
+  return [
+    ...new Set(networks.map((network) => creditsPot(network, payer))),
+    ...byCode.map((network) => creditsPot(network, payer, false)),
+  ];
 }
 
 /** What was debited from it and not written, and then lost, is the seller's money. */

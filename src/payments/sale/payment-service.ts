@@ -18,6 +18,7 @@ import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
+import { findNetwork } from "../../x402/network.ts";
 import {
   networkOfKey,
   paymentKey,
@@ -59,6 +60,8 @@ export interface Identified {
   readonly isProof: boolean;
   /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
   readonly isDoubtful: boolean;
+  /** It is proven here that the payer's key has signed it: what it buys is his on all chains of its kind. */
+  readonly hasKey: boolean;
 }
 
 /** What is looked at to tell which payment this is. */
@@ -210,8 +213,9 @@ export class LocalPaymentService implements PaymentService {
       const debts = this.#debts(found, owed);
       // Whoever comes for what he has paid gets it, whatever is sold by now.
       const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented, found.provenPayer);
+      const known = { isDoubtful, hasKey: isByKey(found) };
       return bar === undefined
-        ? ok({ payment: found, isClaimed: false, isDoubtful, ...debts })
+        ? ok({ payment: found, isClaimed: false, ...known, ...debts })
         : err(bar);
     }
     const buried = await this.#findBuried(presented);
@@ -233,6 +237,7 @@ export class LocalPaymentService implements PaymentService {
       owed: [],
       isProof: false,
       isDoubtful: false,
+      hasKey: isByKey(read.value),
     });
   }
 
@@ -330,4 +335,9 @@ export class LocalPaymentService implements PaymentService {
   resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     return this.#settlement.resume(begun, signal);
   }
+}
+
+/** On Solana nobody pays but by a key. */
+function isByKey({ network, provenPayer }: Payment): boolean {
+  return findNetwork(network)?.kind !== "evm" || provenPayer !== undefined;
 }

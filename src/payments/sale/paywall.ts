@@ -22,6 +22,7 @@ import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
   explain,
+  fillsOf,
   IN_FLIGHT,
   isUndecided,
   mayHold,
@@ -165,7 +166,7 @@ export class Paywall {
   /** @param unclaimed the answer where nobody has the payment, which is not charged then */
   async #admitOwn(
     presented: Presented,
-    { payment, isClaimed }: Identified,
+    { payment, isClaimed, hasKey }: Identified,
     unclaimed?: Admission,
   ): Promise<Own> {
     const isNew = !isClaimed && unclaimed === undefined;
@@ -178,7 +179,7 @@ export class Paywall {
     const signal = this.#patience(payment);
     // While a body was read, its payer may have become owed something.
     const isKnown = !isClaimed && !(judged instanceof Promise);
-    return this.#join(payment, presented, { signal, isNew: isKnown, unclaimed });
+    return this.#join(payment, presented, { signal, isNew: isKnown, hasKey, unclaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
@@ -298,7 +299,8 @@ export class Paywall {
     const { binding, target, route, client, identifier } = presented;
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
-    const terms = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
+    const told = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
+    const terms = { ...told, fills: fillsOf(payment, presented, takeoff.hasKey) };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 
