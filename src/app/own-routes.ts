@@ -1,5 +1,6 @@
 /** What the gateway's own routes sell: what a payment for one fills, and what its buyer is told of it. */
-import { BALANCE_PATH, type OwnGoods } from "../config/config.ts";
+import { BALANCE_PATH, CREDITS_PATH, type Config, type OwnGoods } from "../config/config.ts";
+import type { BalanceTerms } from "../gateway/balances.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import { creditsPot, type PotFill } from "../ledger/ledger.ts";
@@ -11,6 +12,18 @@ import { SESSION_HEADER } from "../x402/session.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { OwnEngine, type OwnPurchase } from "./own-engine.ts";
+
+/** Null: nothing is prepaid. */
+export function balanceTerms(
+  { credits, routes }: Pick<Config, "credits" | "routes">,
+  publicUrl: string,
+): BalanceTerms | null {
+  if (credits === null) return null;
+  const isSold = routes.some(
+    ({ pattern, action }) => pattern === CREDITS_PATH && action.kind === "priced" && action.own,
+  );
+  return { path: BALANCE_PATH, buy: isSold ? publicUrl + CREDITS_PATH : null };
+}
 
 /** What answers an own route, and what a payment for it fills. */
 export interface OwnSide {

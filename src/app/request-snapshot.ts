@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -42,7 +43,7 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
-import { ownSide } from "./own-routes.ts";
+import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
@@ -67,6 +68,7 @@ type Selling = Pick<
   | "protocol"
   | "members"
   | "sessions"
+  | "credits"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
@@ -180,11 +182,12 @@ export function* snapshotSteps(
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([...documents, ...(asker === null ? [] : signInPaths(config))]),
+    documents: new Set([...documents, ...(asker === null ? [] : ownPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
+    balances: asker && balanceTerms(config, publicUrl),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -246,9 +249,10 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
   return action.offers.map(({ network, asset }) => ({ network, asset: asset.symbol }));
 }
 
-/** A route with that very path wins, as of the other documents. */
-function signInPaths(config: Pick<Config, "routes">): readonly string[] {
-  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+/** Where who signs in asks: a route with that very path wins, as of the other documents. */
+function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
+  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
+  return paths.filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

@@ -11,7 +11,7 @@ import { ok } from "../x402/result.ts";
 /** Where a balance is told. */
 export const BALANCE_PATH = "/.x402/balance";
 /** Where the first pack is sold; each is below it, too. */
-const CREDITS_PATH = "/.x402/credits";
+export const CREDITS_PATH = "/.x402/credits";
 
 export interface CreditsConfig {
   /** What is sold at once, dollars as written: `$5`; 1 to {@link MAX_PACKS}, all different, in the order written. */

@@ -10,6 +10,7 @@ import {
   type OutcomeOf,
   type OwedPayment,
   type PayerProof,
+  type Pots,
   type Redemptions,
   type StoredResponse,
   type TransitionOf,
@@ -144,6 +145,8 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
   resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+  /** As of {@link Pots}. Throws what the ledger throws. */
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]>;
 }
 
 type Guard = Pick<SaleGuard, "barOf" | "barOfAccount" | "reserve">;
@@ -311,6 +314,10 @@ export class LocalPaymentService implements PaymentService {
       return read.ok ? [read.value] : [];
     });
     return { owed: payments, isProof: before.length > 0 };
+  }
+
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]> {
+    return this.#redemptions.pots.balances(pots);
   }
 
   changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {

@@ -89,6 +89,9 @@ export class Paywall {
     return this.#payments.step(key, { kind: "status" });
   }
 
+  /** See {@link PaymentService.balances}. */
+  readonly balances: PaymentService["balances"] = (pots) => this.#payments.balances(pots);
+
   /** So long are requests held for their settlement from now on, milliseconds. */
   hold(settlementWaitMs: number): void {
     this.#settlementWaitMs = settlementWaitMs;
@@ -297,10 +300,10 @@ export class Paywall {
       if (told !== undefined) return told;
     }
     const { binding, target, route, client, identifier } = presented;
-    const claimant = claimantOf(client);
-    const idempotencyKey = this.#newIdempotencyKey();
-    const told = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
-    const terms = { ...told, fills: fillsOf(payment, presented, takeoff.hasKey) };
+    const told = { binding, target, route, request, proof, identifier };
+    const [claimant, idempotencyKey] = [claimantOf(client), this.#newIdempotencyKey()];
+    const fills = fillsOf(payment, presented, takeoff.hasKey);
+    const terms = { ...told, claimant, idempotencyKey, fills };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 
