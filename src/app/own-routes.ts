@@ -49,7 +49,7 @@ export function ownSide({ kind }: OwnGoods, publicUrl: string): OwnSide {
 function creditsFill({ payer, hasKey, terms }: Filling): PotFill {
   const network = creditsNetwork(terms);
   return {
-    pot: creditsPot(network, payer, hasKey),
+    pot: creditsPot(network, payer, hasKey ? undefined : network.name),
     amount: BigInt(terms.maxAmountRequired),
   };
 }

@@ -30,6 +30,7 @@ import { isNamed } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
 import { memberOf, type MemberTerms } from "./membership.ts";
+import type { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { GoodsRequest } from "../payments/sale/admission.ts";
 import type { Offers } from "../payments/sale/offers.ts";
 import type { Grant } from "../payments/sale/payment-service.ts";
@@ -95,6 +96,8 @@ export interface PricedPlan {
   readonly grant: Grant | null;
   /** The backend works first, and is paid for what it has answered. */
   readonly isSettledAfter: boolean;
+  /** What it costs from a balance; null: it is not paid so. */
+  readonly credits: CreditPrice | null;
   /** See {@link GoodsRequest.fills}. Default: a payment for it fills nothing. */
   readonly fills?: GoodsRequest["fills"] | undefined;
 }

@@ -108,19 +108,19 @@ function familyOf({ kind, testnet }: Pick<Network, "kind" | "testnet">): string 
   return testnet ? `${kind}-testnet` : kind;
 }
 
-/** Of which network credits are, as far as their pot says it. */
-type CreditsNetwork = Pick<Network, "name" | "kind" | "testnet"> & {
-  readonly asset: { readonly symbol: string };
-};
-
 /**
- * The pot of what a payer has prepaid with the token of a network, on all networks of its family. One who signs by code, and
- * not with a key, has it on that network alone: the code at his address on another one may be somebody else's.
+ * The pot of what a payer has prepaid with the token of a network: on all networks of its family.
+ * @param codeOn the network on which the payer's code has signed, where no key has: the code at the same address may be
+ *   somebody else's on any other, so that what it has paid for is its own there alone
  */
-export function creditsPot(network: CreditsNetwork, payer: string, hasKey = true): string {
+export function creditsPot(
+  network: Pick<Network, "kind" | "testnet"> & { readonly asset: { readonly symbol: string } },
+  payer: string,
+  codeOn?: NetworkName,
+): string {
   const name = isEvmAddress(payer) ? payer.toLowerCase() : payer;
-  const own = hasKey ? name : `${name}@${network.name}`;
-  return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${own}`;
+  const pot = `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  return codeOn === undefined ? pot : `${pot}@${codeOn}`;
 }
 
 /** The token of a family that credits are counted in, undefined where there is none of that symbol. */
@@ -132,12 +132,11 @@ export function creditsToken(family: string, symbol: string): Asset | undefined 
 
 /** All pots of what a payer may have prepaid. */
 export function creditsPotsOf(payer: string): readonly string[] {
-  const networks = NETWORK_NAMES.map((name) => networkOf(name));
-  const byCode = networks.filter(({ kind }) => kind === "evm");
-  return [
-    ...new Set(networks.map((network) => creditsPot(network, payer))),
-    ...byCode.map((network) => creditsPot(network, payer, false)),
-  ];
+  const all = NETWORK_NAMES.flatMap((name) => {
+    const network = networkOf(name);
+    return [creditsPot(network, payer), creditsPot(network, payer, name)];
+  });
+  return [...new Set(all)];
 }
 
 /** An account that is known to ask, as by a session. */
@@ -170,7 +169,7 @@ export function spendablePots({
     spendable.map((network) => {
       const { symbol: token, decimals } = network.asset;
       const unit = { family: familyOf(network), token, decimals };
-      return [creditsPot(network, address, hasKey), unit] as const;
+      return [creditsPot(network, address, hasKey ? undefined : own), unit] as const;
     }),
   );
 }

@@ -123,6 +123,7 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   grants: "24h",
   checkInput: false,
   settle: "after",
+  credits: true,
   upstream: "other",
 };
 

@@ -90,7 +90,7 @@ interface Settled {
 type Settling = (pot: LeasedPot, settled: Settled) => void;
 
 /** What a request gets of a pot, or why it gets nothing. */
-export type Reserved = PotShare | NotReserved;
+type Reserved = PotShare | NotReserved;
 
 export class PotLeases {
   readonly #options: PotLeasesOptions;

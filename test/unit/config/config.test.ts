@@ -138,6 +138,7 @@ describe("a configuration", () => {
           grantMs: null,
           redirects: "pass",
           settle: "before",
+          credits: false,
           goods: [],
           checkInput: true,
         },
