@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -43,6 +44,7 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
@@ -67,6 +69,7 @@ type Selling = Pick<
   | "protocol"
   | "members"
   | "sessions"
+  | "credits"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
@@ -115,7 +118,7 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const engine = engineOf(engines, action.upstream);
+    const { engine, fills } = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
@@ -149,7 +152,7 @@ export function* snapshotSteps(
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter, credits: creditsOf(action) };
+      const known = { members, grant, isSettledAfter, fills, credits: creditsOf(action) };
       const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
@@ -174,28 +177,21 @@ export function* snapshotSteps(
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
-  const { defaultUpstream } = config;
   // Where the file has hosts alone, nothing is anywhere else.
   const documents = base === null ? [] : documentPaths(config);
   return {
     site,
     router,
-    unmatched:
-      config.unmatched === "free" && defaultUpstream !== null
-        ? {
-            kind: "free",
-            meter: metrics.route(UNMATCHED),
-            engine: engineOf(engines, defaultUpstream),
-          }
-        : null,
+    unmatched: unmatchedPlan(config, engines, metrics),
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([...documents, ...(asker === null ? [] : signInPaths(config))]),
+    documents: new Set([...documents, ...(asker === null ? [] : ownPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
+    balances: asker && balanceTerms(config, publicUrl),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -265,9 +261,10 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
   return action.offers.map(({ network, asset }) => ({ network, asset: asset.symbol }));
 }
 
-/** A route with that very path wins, as of the other documents. */
-function signInPaths(config: Pick<Config, "routes">): readonly string[] {
-  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+/** Where who signs in asks: a route with that very path wins, as of the other documents. */
+function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
+  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
+  return paths.filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
@@ -415,6 +412,28 @@ function* earlierOf(
   const untilMs = replacedMs + longestQuoteMs(routes);
   const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
   return { ...told, replacedMs, untilMs };
+}
+
+/** What answers a route, and what a payment for it fills, where that is the gateway itself. */
+function sideOf(
+  action: Exclude<RouteAction, { kind: "deny" }>,
+  engines: ReadonlyMap<string, Engine>,
+  publicUrl: string | null,
+): Pick<PricedPlan, "engine" | "fills"> {
+  if (action.kind === "priced" && action.own !== undefined) {
+    return ownSide(action.own, publicUrl ?? "");
+  }
+  return { engine: engineOf(engines, action.upstream) };
+}
+
+function unmatchedPlan(
+  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
+  engines: ReadonlyMap<string, Engine>,
+  metrics: Pick<Metrics, "route">,
+): Snapshot["unmatched"] {
+  if (unmatched !== "free" || defaultUpstream === null) return null;
+  const engine = engineOf(engines, defaultUpstream);
+  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -7,6 +7,8 @@
  *                      -> what became of a payment ----------------> answer 200 | 404
  *            -> session -> limited | crowded ---------------------> answer 429 | 503
  *                       -> a token for who has signed in ----------> answer 200 | 403
+ *            -> balance -> limited | crowded ---------------------> answer 429 | 503
+ *                       -> what is left, for who has signed in ----> answer 200 | 401 | 403
  *            -> free | member -> crowded -------------------------> answer 503
  *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
@@ -209,6 +211,8 @@ export class Gateway {
         return this.#tellings.status(visitor, decision.payment, generation, site);
       case "session":
         return this.#tellings.session(visitor, decision, generation, site);
+      case "balance":
+        return this.#tellings.balance(visitor, decision, generation, site);
       case "free":
         return this.#passing.free(visitor, decision, generation, site);
       case "member":
