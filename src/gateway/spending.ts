@@ -159,7 +159,10 @@ export class Spending {
     return endWith(visitor, { answer, outcome: "unavailable", meter: decision.plan.meter });
   }
 
-  async #pass(visit: SignedInVisit, { account, share, draw }: ReservedCredits): Promise<RequestEnding> {
+  async #pass(
+    visit: SignedInVisit,
+    { account, share, draw }: ReservedCredits,
+  ): Promise<RequestEnding> {
     const { visitor, decision } = visit;
     const { label: route, meter, engine } = decision.plan;
     let used = 0n;
