@@ -2,7 +2,7 @@
  * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
  * and what he is told to be a member of.
  */
-import type { ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
+import type { ClaimTerms, Pots, Redemptions } from "../../ledger/ledger.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
@@ -13,6 +13,7 @@ import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
+import { creditsPotsFor } from "../credits/credit-price.ts";
 import type { Payment } from "../facilitator.ts";
 import { refusedSignIn, type Declined, type Granted, type GoodsRequest } from "./admission.ts";
 import { isOfOtherPrice } from "./cheaper-shop.ts";
@@ -27,7 +28,7 @@ const NOTHING_BOUGHT = refusedSignIn(
 );
 const NO_SESSION = refusedSignIn(
   "no_purchase",
-  "this account is no member, and has paid for nothing here that is still known; pay first, then sign in",
+  "this account is no member, has prepaid nothing, and has paid for nothing here that is still known; pay first, then sign in",
 );
 const USED_SIGN_IN = refusedSignIn("nonce", "it was used before; ask for another challenge");
 const UNSIGNED = refusedSignIn(
@@ -80,8 +81,17 @@ export interface Recognized {
   readonly bought: readonly Payment[];
 }
 
+/** As whom somebody would be known here, and who asks. */
+interface Asking {
+  readonly memberships: Memberships;
+  readonly claimant: string;
+  readonly signal: AbortSignal;
+}
+
 interface RecognitionGround {
-  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn">;
+  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn"> & {
+    readonly pots: Pick<Pots, "balances">;
+  };
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
   /** Default: all is sold to everybody. */
@@ -108,13 +118,14 @@ export class Recognition {
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
       const isFree = membership === "free";
       const granted = isFree || grant === null ? null : await this.#granted(account, grant);
       const hasAll = isFree || granted !== null;
       const bought = hasAll ? [] : await this.#boughtBy(account, sale);
-      return { account, membership, granted, bought };
+      const isKnown = membership !== "none" || granted !== null || bought.length > 0;
+      return { account, membership, granted, bought, isKnown };
     });
     if (!found.ok) return found;
     const { membership, granted, bought } = found.value;
@@ -130,28 +141,39 @@ export class Recognition {
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<ProvenAccount, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
-      const purchases = await this.#ground.redemptions.purchases(account.address, null);
-      const bought = purchases.filter(({ network }) => isAccountOn(network, account));
-      return { account, membership, granted: null, bought };
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
+      const isKnown =
+        membership !== "none" ||
+        (await this.#hasPaid(account)) ||
+        (await this.#hasCredits(account));
+      return { account, isKnown };
     });
     if (!found.ok) return found;
-    const { account, membership, bought } = found.value;
-    if (membership === "none" && bought.length === 0) return err(NO_SESSION);
+    const { account, isKnown } = found.value;
+    if (!isKnown) return err(NO_SESSION);
     return this.#use(signIn, ok(account));
+  }
+
+  async #hasPaid(account: ProvenAccount): Promise<boolean> {
+    const purchases = await this.#ground.redemptions.purchases(account.address, null);
+    return purchases.some(({ network }) => isAccountOn(network, account));
+  }
+
+  /** What he has prepaid is his longer than his purchases are known. */
+  async #hasCredits(account: ProvenAccount): Promise<boolean> {
+    const balances = await this.#ground.redemptions.pots.balances(creditsPotsFor(account));
+    return [...balances.values()].some(({ free, leased }) => free + leased > 0n);
   }
 
   /**
    * Proves who has signed in, and looks up what hangs on that.
-   * @param look what an account has here
+   * @param look what an account has here, and whether that is anything
    */
-  async #recognize<
-    Had extends Omit<Recognized, "bought"> & { readonly bought: readonly unknown[] },
-  >(
+  async #recognize<Had extends { readonly isKnown: boolean }>(
     signIn: SignIn | BuyerSession,
-    { claimant, signal }: { readonly claimant: string; readonly signal: AbortSignal },
-    look: (account: ProvenAccount) => Promise<Had>,
+    { memberships, claimant, signal }: Asking,
+    look: (account: ProvenAccount, membership: Membership) => Promise<Had>,
   ): Promise<Result<Had, Declined>> {
     const { address: told, network } = signIn;
     const isSession = "kind" in signIn;
@@ -164,11 +186,11 @@ export class Recognition {
     const bar = isProven ? barOf() : undefined;
     if (bar !== undefined) return err(bar);
     const address = networkOf(network).kind === "evm" ? checksumAddress(told) : told;
-    const had = await look({ address, network, hasKey });
+    const membership = hasKey ? memberships.key : memberships.code;
+    const had = await look({ address, network, hasKey }, membership);
     if (isProven) return ok(had);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
-    const { membership, granted, bought } = had;
-    if (membership === "none" && granted === null && bought.length === 0) return err(UNSIGNED);
+    if (!had.isKnown) return err(UNSIGNED);
     const isSigned = await this.#askCode(signIn, claimant, signal);
     if (isSigned === undefined) return err(UNASKED);
     const barred = isSigned ? barOf() : undefined;
