@@ -15,6 +15,7 @@ import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
 import { resolveMembers, resolveSessions } from "./members.ts";
+import { resolvePasses } from "./passes.ts";
 import { resolvePayers } from "./payers.ts";
 import { Pricing } from "./routes/pricing.ts";
 import { resolveRoutes } from "./routes/routes.ts";
@@ -89,6 +90,7 @@ export function resolve(
     members: resolveMembers(document.members, context),
     sessions: resolveSessions(document.sessions),
     credits: resolveCredits(document.credits, context),
+    passes: resolvePasses(document.passes, ownRoutes, context),
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),

@@ -17,6 +17,7 @@ import { reviewDiscovery } from "./routes/discovery.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
+import { reviewPasses } from "./pass-review.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
 import { reviewUpstreams } from "./upstream/upstream-review.ts";
@@ -84,6 +85,7 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewShutdown(config, context);
   reviewChecksums(context);
   if (isComplete) reviewMembers(config, context);
+  if (isComplete) reviewPasses(config, context);
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);

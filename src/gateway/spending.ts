@@ -66,7 +66,8 @@ function isSpentFirst(
   { plan, readsBody }: SignedInDecision,
   { signIn }: Pick<Snapshot, "signIn">,
 ): boolean {
-  return plan.grant === null && readsBody !== true && signIn?.areScreened === false;
+  const isAll = plan.grants.length === 0 && plan.quota === null;
+  return isAll && readsBody !== true && signIn?.areScreened === false;
 }
 
 /** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */
@@ -159,7 +160,10 @@ export class Spending {
     return endWith(visitor, { answer, outcome: "unavailable", meter: decision.plan.meter });
   }
 
-  async #pass(visit: SignedInVisit, { account, share, draw }: ReservedCredits): Promise<RequestEnding> {
+  async #pass(
+    visit: SignedInVisit,
+    { account, share, draw }: ReservedCredits,
+  ): Promise<RequestEnding> {
     const { visitor, decision } = visit;
     const { label: route, meter, engine } = decision.plan;
     let used = 0n;

@@ -46,7 +46,14 @@ import type {
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
-export type { PotBalance, PotDraw, PotDrawn, Pots } from "./pots.ts";
+export {
+  quotaPot,
+  usesPot,
+  type PotBalance,
+  type PotDraw,
+  type PotDrawn,
+  type Pots,
+} from "./pots.ts";
 export * from "./refund-steps.ts";
 export * from "./transition.ts";
 

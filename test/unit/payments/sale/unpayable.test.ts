@@ -67,7 +67,8 @@ async function openShop(
     goods: new Set(),
     input: null,
     members: [],
-    grant: null,
+    grants: [],
+    quota: null,
     isSettledAfter: false,
     credits: null,
   };
