@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -42,6 +43,7 @@ import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { creditsOf, planTerms } from "./plan-terms.ts";
+import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
@@ -67,6 +69,7 @@ type Selling = Pick<
   | "members"
   | "sessions"
   | "passes"
+  | "credits"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
@@ -114,7 +117,7 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const engine = engineOf(engines, action.upstream);
+    const { engine, fills } = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
@@ -142,7 +145,7 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const sold = { members, ...known };
+      const sold = { members, fills, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -166,28 +169,21 @@ export function* snapshotSteps(
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
-  const { defaultUpstream } = config;
   // Where the file has hosts alone, nothing is anywhere else.
   const documents = base === null ? [] : documentPaths(config);
   return {
     site,
     router,
-    unmatched:
-      config.unmatched === "free" && defaultUpstream !== null
-        ? {
-            kind: "free",
-            meter: metrics.route(UNMATCHED),
-            engine: engineOf(engines, defaultUpstream),
-          }
-        : null,
+    unmatched: unmatchedPlan(config, engines, metrics),
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([...documents, ...(asker === null ? [] : signInPaths(config))]),
+    documents: new Set([...documents, ...(asker === null ? [] : ownPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
+    balances: asker && balanceTerms(config, publicUrl),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -249,9 +245,10 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
   return action.offers.map(({ network, asset }) => ({ network, asset: asset.symbol }));
 }
 
-/** A route with that very path wins, as of the other documents. */
-function signInPaths(config: Pick<Config, "routes">): readonly string[] {
-  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+/** Where who signs in asks: a route with that very path wins, as of the other documents. */
+function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
+  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
+  return paths.filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
@@ -399,6 +396,28 @@ function* earlierOf(
   const untilMs = replacedMs + longestQuoteMs(routes);
   const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
   return { ...told, replacedMs, untilMs };
+}
+
+/** What answers a route, and what a payment for it fills, where that is the gateway itself. */
+function sideOf(
+  action: Exclude<RouteAction, { kind: "deny" }>,
+  engines: ReadonlyMap<string, Engine>,
+  publicUrl: string | null,
+): Pick<PricedPlan, "engine" | "fills"> {
+  if (action.kind === "priced" && action.own !== undefined) {
+    return ownSide(action.own, publicUrl ?? "");
+  }
+  return { engine: engineOf(engines, action.upstream) };
+}
+
+function unmatchedPlan(
+  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
+  engines: ReadonlyMap<string, Engine>,
+  metrics: Pick<Metrics, "route">,
+): Snapshot["unmatched"] {
+  if (unmatched !== "free" || defaultUpstream === null) return null;
+  const engine = engineOf(engines, defaultUpstream);
+  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -10,7 +10,7 @@ import { systemTime } from "../time/time.ts";
 import { networkOf as chainOf } from "../x402/network.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import type { Client } from "./client/client.ts";
-import type { PricedVisit } from "./delivery.ts";
+import type { PricedDecision, PricedPlan } from "./decision.ts";
 import { QuotaDoor, type QuotaTerms, type Stranger } from "./quota-door.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 
@@ -45,7 +45,13 @@ export function withoutUse<Visit extends { decision: object; lines: readonly str
 }
 
 /** A request, and who sends it. */
-type Asked = Pick<PricedVisit, "decision" | "client" | "visitor">;
+export interface CountedAsking {
+  readonly client: Pick<Client, "address">;
+  readonly visitor: { readonly request: { readonly method?: string | undefined } };
+  readonly decision: Pick<PricedDecision, "soldMethod"> & {
+    readonly plan: Pick<PricedPlan, "label" | "goods" | "quota">;
+  };
+}
 
 interface Counted {
   readonly pot: string;
@@ -57,11 +63,16 @@ interface Counted {
 
 export class CountedUses {
   readonly #leases: Leases | undefined;
+  readonly #now: () => number;
   readonly #door = new QuotaDoor();
 
-  /** @param leases default: nothing is counted, and nothing is had so */
-  constructor(leases: Leases | undefined) {
+  /**
+   * @param leases undefined: nothing is counted, and nothing is had so
+   * @param now milliseconds since the epoch
+   */
+  constructor(leases: Leases | undefined, now = () => systemTime.now()) {
     this.#leases = leases;
+    this.#now = now;
   }
 
   /** Strangers that are remembered. */
@@ -70,7 +81,7 @@ export class CountedUses {
   }
 
   /** A use of the first of these purchases that has one left. */
-  async ofPurchase(granted: readonly Granted[], asked: Asked): Promise<CountedUse | NoUse> {
+  async ofPurchase(granted: readonly Granted[], asked: CountedAsking): Promise<CountedUse | NoUse> {
     let none: NoUse = { kind: "none", lines: [] };
     for (const { key, times, untilMs } of granted) {
       if (times === null) continue;
@@ -84,13 +95,13 @@ export class CountedUses {
   }
 
   /** A use of what is free. @param account who has signed in; null: nobody has */
-  async ofQuota(asked: Asked, account: ProvenAccount | null): Promise<CountedUse | NoUse> {
+  async ofQuota(asked: CountedAsking, account: ProvenAccount | null): Promise<CountedUse | NoUse> {
     const { client, decision } = asked;
     const { quota, label: route } = decision.plan;
     const who = quota === null ? undefined : strangerOf(quota, client, account);
     if (quota === null || who === undefined) return { kind: "none", lines: [] };
     const { requests: amount, windowMs, by } = quota;
-    const nowMs = systemTime.now();
+    const nowMs = this.#now();
     const untilMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
     const pot = quotaPot(route, by, who.who, untilMs);
     const counted = { pot, name: "free", amount, untilMs, windowMs } as const;
@@ -102,16 +113,16 @@ export class CountedUses {
     return taken;
   }
 
-  async #take(counted: Counted, asked: Asked): Promise<CountedUse | NoUse> {
+  async #take(counted: Counted, asked: CountedAsking): Promise<CountedUse | NoUse> {
     const { pot, amount, untilMs } = counted;
     const opens = { amount: BigInt(amount), untilMs };
     const reserved = this.#leases?.reserve(pot, { max: 1n, opens });
     const share = reserved instanceof Promise ? await reserved : reserved;
     if (share === undefined) return { kind: "none", lines: [] };
-    if (share === "short") return nothingLeft(counted, systemTime.now());
+    if (share === "short") return nothingLeft(counted, this.#now());
     if (!(share instanceof PotShare)) return { kind: "unavailable", lines: [] };
     return {
-      lines: leftLines(counted, share.left, systemTime.now()),
+      lines: leftLines(counted, share.left, this.#now()),
       ended: (delivery) => {
         const used = isUsed(delivery, counted, asked) ? 1n : 0n;
         share.settle(used, asked.decision.plan.label);
@@ -123,7 +134,7 @@ export class CountedUses {
 /** What is free is had by an address, or by a key: code would have to be asked, for whoever names an account. */
 function strangerOf(
   { by }: QuotaTerms,
-  { address }: Client,
+  { address }: CountedAsking["client"],
   account: ProvenAccount | null,
 ): Pick<Stranger, "who" | "neighbourhood"> | undefined {
   const from = networkOf(address);
@@ -142,7 +153,7 @@ function strangerOf(
 function isUsed(
   delivery: Delivery,
   { name }: Counted,
-  { visitor, decision: { plan, soldMethod } }: Asked,
+  { visitor, decision: { plan, soldMethod } }: CountedAsking,
 ): boolean {
   const { kind, status } = delivery;
   if (kind !== "delivered" && kind !== "abandoned") return false;

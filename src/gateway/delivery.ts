@@ -90,6 +90,7 @@ export function goodsRequest(
     unfit: () => unfitOf(visitor, decision),
     work: work === null ? undefined : (wanted) => work.work(wanted),
     repeats: repeatsOf({ visitor, decision }),
+    fills: plan.fills,
     client: client.address,
     isGone: () => visitor.isGone(),
     onGone: (listener) => visitor.onGone(listener),
@@ -279,6 +280,7 @@ function paidPassage(
       failureLines: paid.isLast ? [] : RETRY_AFTER,
       keepBytes: MAX_STORED_BODY_BYTES,
       readOnMs: READ_ON_MS,
+      paid,
       ...judging,
     },
   };

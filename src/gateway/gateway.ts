@@ -7,6 +7,8 @@
  *                      -> what became of a payment ----------------> answer 200 | 404
  *            -> session -> limited | crowded ---------------------> answer 429 | 503
  *                       -> a token for who has signed in ----------> answer 200 | 403
+ *            -> balance -> limited | crowded ---------------------> answer 429 | 503
+ *                       -> what is left, for who has signed in ----> answer 200 | 401 | 403
  *            -> free | member -> crowded -------------------------> answer 503
  *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
@@ -210,6 +212,8 @@ export class Gateway {
         return this.#tellings.status(visitor, decision.payment, generation, site);
       case "session":
         return this.#tellings.session(visitor, decision, generation, site);
+      case "balance":
+        return this.#tellings.balance(visitor, decision, generation, site);
       case "free":
         return this.#passing.free(visitor, decision, generation, site);
       case "member":
@@ -320,7 +324,7 @@ export class Gateway {
     visit: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<RequestEnding> {
-    const work = this.#workOf(visit);
+    const work = HeldWork.of(visit, this.#held, this.#telemetry);
     try {
       return await this.#end(visit, await this.#admit(visit, decision, work), work);
     } finally {
@@ -364,13 +368,6 @@ export class Gateway {
         doubt,
       }),
     );
-  }
-
-  /** Null where it is settled before its backend is asked. */
-  #workOf(visit: PricedVisit): HeldWork | null {
-    const { visitor, decision } = visit;
-    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
-    return isFirst ? new HeldWork(visit, this.#held, this.#telemetry) : null;
   }
 
   /** Every exit of a priced route. */

@@ -140,6 +140,41 @@ export function creditsPotsOf(payer: string): readonly string[] {
   return [...new Set(all)];
 }
 
+/** An account that is known to ask, as by a session. */
+interface KnownAccount {
+  readonly address: string;
+  readonly network: NetworkName;
+  /** By a key, which is the same account on all chains of its kind; false: by code, on its own chain alone. */
+  readonly hasKey: boolean;
+}
+
+/** In what a balance is counted. */
+interface CreditsUnit {
+  /** Of networks: `evm`, `evm-testnet`, and the same of Solana. */
+  readonly family: string;
+  /** Symbol. */
+  readonly token: string;
+  readonly decimals: number;
+}
+
+/** Those of them that an account may spend, and what is counted in each. */
+export function spendablePots({
+  address,
+  network: own,
+  hasKey,
+}: KnownAccount): ReadonlyMap<string, CreditsUnit> {
+  const { kind } = networkOf(own);
+  const networks = hasKey ? NETWORK_NAMES.map((name) => networkOf(name)) : [networkOf(own)];
+  const spendable = networks.filter((network) => network.kind === kind);
+  return new Map(
+    spendable.map((network) => {
+      const { symbol: token, decimals } = network.asset;
+      const unit = { family: familyOf(network), token, decimals };
+      return [creditsPot(network, address, hasKey ? undefined : own), unit] as const;
+    }),
+  );
+}
+
 /** What was debited from it and not written, and then lost, is the seller's money. */
 export function isCredits(pot: string): boolean {
   return pot.startsWith(CREDITS);

@@ -77,14 +77,15 @@ export function readIdentified(
     if (error === "misnamed" || error === "repriced") return err(error);
     return err(record(error)["kind"] === "barred" ? barred(error) : refusal(error));
   }
-  const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
+  const { payment, isClaimed, owed, isProof, isDoubtful, hasKey } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
-  check(typeof isDoubtful === "boolean");
+  check(typeof isDoubtful === "boolean" && typeof hasKey === "boolean");
   const all = Array.isArray(owed) ? owed.map(paymentOf) : [];
   const known = {
     isClaimed: isClaimed === true,
     isProof: isProof === true,
     isDoubtful: isDoubtful === true,
+    hasKey: hasKey === true,
   };
   return ok({ payment: paymentOf(payment), owed: all, ...known });
 }

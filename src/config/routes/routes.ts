@@ -9,6 +9,7 @@ import type { PriceTerms } from "../../pricing/computed-price.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
+import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
@@ -38,6 +39,8 @@ export interface RouteSettings extends RouteKey {
   /** The file, as messages name it, and the 1-based line of the key. */
   readonly file: string;
   readonly line: number;
+  /** Of one that the gateway makes itself (`own.ts`): what of the file it is made of. */
+  readonly place?: Path;
   readonly action: RouteAction;
 }
 
@@ -54,8 +57,10 @@ export type Mode = (typeof MODES)[number];
 
 export interface PricedAction {
   readonly kind: "priced";
-  /** Name of one of the upstreams. */
+  /** Name of one of the upstreams, or `OWN_UPSTREAM`. */
   readonly upstream: string;
+  /** What the gateway answers itself; undefined: a backend does. */
+  readonly own?: OwnGoods;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
   readonly offers: readonly OfferSettings[];
   /** What it costs members, in the order written: the first group that somebody is in counts. */
@@ -428,6 +433,24 @@ function priced(
     settle: block.settle,
     credits: block.credits,
   };
+}
+
+/** What can be said of a route that the gateway makes itself. */
+export type OwnTerms = Pick<
+  z.input<typeof priceBlock>,
+  "description" | "outputSchema" | "metadata" | "discoverable"
+>;
+
+/** A route that the gateway answers itself: JSON, settled before, and never fetched again but as it was kept. */
+export function ownAction(
+  terms: OwnTerms,
+  sold: Required<Pick<PricedAction, "own" | "offers" | "upstream">>,
+  { paymentIdentifier }: Pick<UsualTerms, "paymentIdentifier">,
+): PricedAction {
+  const block = priceBlock.parse({ ...terms, mimeType: "application/json" });
+  const { own, offers, upstream } = sold;
+  const usual = { paymentIdentifier, repeat: null };
+  return { ...priced(block, upstream, { offers, prices: [] }, usual), own };
 }
 
 /** Finds keys that match the same requests: the order of a map must not decide between them. */

@@ -22,6 +22,7 @@ import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
   explain,
+  fillsOf,
   IN_FLIGHT,
   isUndecided,
   mayHold,
@@ -87,6 +88,9 @@ export class Paywall {
   status(key: PaymentKey): Promise<PaymentStatus | undefined> {
     return this.#payments.step(key, { kind: "status" });
   }
+
+  /** See {@link PaymentService.balances}. */
+  readonly balances: PaymentService["balances"] = (pots) => this.#payments.balances(pots);
 
   /** So long are requests held for their settlement from now on, milliseconds. */
   hold(settlementWaitMs: number): void {
@@ -166,7 +170,7 @@ export class Paywall {
   /** @param unclaimed the answer where nobody has the payment, which is not charged then */
   async #admitOwn(
     presented: Presented,
-    { payment, isClaimed }: Identified,
+    { payment, isClaimed, hasKey }: Identified,
     unclaimed?: Admission,
   ): Promise<Own> {
     const isNew = !isClaimed && unclaimed === undefined;
@@ -179,7 +183,7 @@ export class Paywall {
     const signal = this.#patience(payment);
     // While a body was read, its payer may have become owed something.
     const isKnown = !isClaimed && !(judged instanceof Promise);
-    return this.#join(payment, presented, { signal, isNew: isKnown, unclaimed });
+    return this.#join(payment, presented, { signal, isNew: isKnown, hasKey, unclaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
@@ -297,9 +301,10 @@ export class Paywall {
       if (told !== undefined) return told;
     }
     const { binding, target, route, client, identifier } = presented;
-    const claimant = claimantOf(client);
-    const idempotencyKey = this.#newIdempotencyKey();
-    const terms = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
+    const told = { binding, target, route, request, proof, identifier };
+    const [claimant, idempotencyKey] = [claimantOf(client), this.#newIdempotencyKey()];
+    const fills = fillsOf(payment, presented, takeoff.hasKey);
+    const terms = { ...told, claimant, idempotencyKey, fills };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 
