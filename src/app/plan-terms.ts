@@ -2,7 +2,14 @@
 import type { PassSettings, PricedAction, RouteSettings } from "../config/config.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
+import { passLinks, type ToldPass } from "../x402/pass-offers.ts";
 import { CreditPrice } from "../payments/credits/credit-price.ts";
+
+/** What passes there are, and where they are sold. */
+export interface PassGround {
+  readonly passes: readonly PassSettings[];
+  readonly publicUrl: string | null;
+}
 
 type PlanTerms = Pick<
   PricedPlan,
@@ -13,6 +20,7 @@ type PlanTerms = Pick<
   | "goods"
   | "input"
   | "grants"
+  | "links"
   | "quota"
   | "isSettledAfter"
   | "credits"
@@ -23,7 +31,7 @@ const NO_GOODS: ReadonlySet<number> = new Set();
 export function planTerms(
   route: RouteSettings,
   action: PricedAction,
-  { passes }: { readonly passes: readonly PassSettings[] },
+  { passes, publicUrl }: PassGround,
 ): PlanTerms {
   const { cacheControl, repeat, redirects, quota, offers, goods } = action;
   const own = action.grants === null ? [] : [{ route: route.key, ...action.grants }];
@@ -38,10 +46,25 @@ export function planTerms(
     goods: goods.length === 0 ? NO_GOODS : new Set(goods),
     input: action.checkInput ? declaredInput(action.input, route.segments) : null,
     grants: [...own, ...opening],
+    links: passLinks(toldPasses(route, { passes, publicUrl })),
     quota,
     isSettledAfter: action.settle === "after",
     credits: creditsOf(action),
   };
+}
+
+/** As buyers are told of those that open a route. */
+export function toldPasses(
+  route: Pick<RouteSettings, "key" | "host">,
+  { passes, publicUrl }: PassGround,
+): readonly ToldPass[] {
+  return passesOf(route, passes).map(({ name, path, price, forMs, times }) => ({
+    name,
+    url: `${publicUrl ?? ""}${path}`,
+    price,
+    seconds: Math.floor(forMs / 1000),
+    ...(times !== null && { requests: times }),
+  }));
 }
 
 /** Those that open a route; of the file's own site. */

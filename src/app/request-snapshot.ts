@@ -42,7 +42,7 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
-import { creditsOf, planTerms } from "./plan-terms.ts";
+import { creditsOf, planTerms, toldPasses } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -126,7 +126,8 @@ export function* snapshotSteps(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const told = { protocol, service, identifier, memo, signIn };
+      const opening = toldPasses(route, config);
+      const told = { protocol, service, identifier, memo, signIn, passes: opening };
       const known = planTerms(route, action, config);
       const { isSettledAfter } = known;
       const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };

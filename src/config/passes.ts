@@ -7,7 +7,9 @@ import { described, listOf, map, named, optional, plainText } from "./reading/sh
 import { didYouMean } from "./reading/suggestion.ts";
 import type { Path } from "./reading/tree.ts";
 import { grantFor, grantTimes, type GrantSettings } from "./routes/after-sale.ts";
+import type { OwnRoute } from "./routes/own.ts";
 import { passPrice } from "./routes/price.ts";
+import type { Pricing } from "./routes/pricing.ts";
 import type { RouteSettings } from "./routes/routes.ts";
 
 /** Below which passes are sold, each by its name. */
@@ -96,6 +98,28 @@ export function resolvePasses(
     const told = description ?? describedPass(opened, { forMs, times });
     const sold = { key: `${METHODS} ${path}`, path, price: price.dollars, description: told };
     return [{ name, ...sold, routes: opened, forMs, times }];
+  });
+}
+
+/** Where passes are bought. */
+export function passRoutes(
+  all: readonly PassSettings[],
+  pricing: Pricing,
+  { problems, tree }: Context,
+): readonly OwnRoute[] {
+  return all.flatMap(({ key, name, price, routes, forMs, times, description }): OwnRoute[] => {
+    const place = ["passes", name];
+    // What is wrong with it was said.
+    if (!tree.intact(place)) return [];
+    const offers = pricing.dollarOffers(place, { kind: "dollars", dollars: price }, [
+      ...place,
+      "price",
+    ]);
+    if (offers.length === 0 && tree.intact(["accept"])) {
+      const message = "cannot be sold: nothing that is accepted is paid in dollars";
+      problems.errorAtKey(place, fault("no-accept", message, "add accept: [base-sepolia]"));
+    }
+    return [{ key, place, offers, description, own: { kind: "pass", name, routes, forMs, times } }];
   });
 }
 

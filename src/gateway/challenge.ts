@@ -214,8 +214,10 @@ export class Challenge {
 }
 
 /** Whatever asks for a payment leaves here, be it JSON, a page or a transaction to sign, or says that it cannot. */
-function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome): OwnAnswer {
-  const isUnpayable = outcome === "challenged" && answer.status === 503;
+function asking({ meter, links }: PricedPlan, told: Answer, outcome: PaymentOutcome): OwnAnswer {
+  const isUnpayable = outcome === "challenged" && told.status === 503;
+  const isLinked = told.status === 402 && links.length > 0;
+  const answer = isLinked ? { ...told, lines: [...told.lines, ...links] } : told;
   return { answer, outcome: isUnpayable ? "unavailable" : outcome, meter };
 }
 

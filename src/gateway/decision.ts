@@ -95,6 +95,8 @@ export interface PricedPlan {
   readonly members: readonly MemberTerms[];
   /** Who has it without paying again, since he has paid for one of these routes. */
   readonly grants: readonly Grant[];
+  /** Where passes are bought that open it: raw header lines. */
+  readonly links: readonly string[];
   /** What is had of it before its price begins; null: nothing. */
   readonly quota: QuotaTerms | null;
   /** The backend works first, and is paid for what it has answered. */

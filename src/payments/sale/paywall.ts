@@ -146,9 +146,8 @@ export class Paywall {
       else if (admission.kind !== "refused") return admission;
     }
     if (undecided !== undefined) return undecided;
-    const isSession = "kind" in signIn;
     const isNobody = membership === "none" && granted.length === 0 && !terms.hasQuota;
-    if (isNobody && !isSession) return NOTHING_LEFT;
+    if (isNobody && !("kind" in signIn)) return NOTHING_LEFT;
     return { kind: "recognized", account, granted };
   }
 

@@ -125,6 +125,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     input: null,
     members: [],
     grants: [],
+    links: [],
     quota: null,
     isSettledAfter: false,
     credits: null,

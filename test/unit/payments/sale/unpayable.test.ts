@@ -68,6 +68,7 @@ async function openShop(
     input: null,
     members: [],
     grants: [],
+    links: [],
     quota: null,
     isSettledAfter: false,
     credits: null,
