@@ -368,11 +368,12 @@ export function ledgerFacts(view: PaymentView): readonly FactView[] {
 
 function refundFact(
   network: string,
-  { state, transaction, detail }: NonNullable<PaymentView["refund"]>,
+  { state, transaction, detail, credits, creditsAtomic }: NonNullable<PaymentView["refund"]>,
 ): FactView {
   const known = findNetwork(network);
   const isLinked = known !== undefined && transaction !== null;
-  const text = [state, transaction, detail && withoutUrls(detail)].filter(Boolean).join(" ");
+  const part = creditsAtomic && `${credits ?? creditsAtomic} of the balance`;
+  const text = [state, part, transaction, detail && withoutUrls(detail)].filter(Boolean).join(" ");
   return {
     label: "refund",
     text: clipped(text),

@@ -330,7 +330,7 @@ export const documentSchema = map({
   paywall: section(paywall, "What people see who open a priced URL in a browser."),
   refunds: optional(
     refunds,
-    "How refunds are sent, by `coinslot payments --resolve KEY --refund` and, where automatic says so, by themselves. " +
+    "How refunds are sent, by `coinslot payments --resolve KEY --refund`, `--refund-credits PAYER` and, where automatic says so, by themselves. " +
       "Without it: you send them by other means.",
   ),
   webhooks: optional(

@@ -76,7 +76,7 @@ export class HeldWork {
   async work(wanted: WantedWork): Promise<Worked> {
     const { visitor, decision } = this.#visit;
     const step = this.#telemetry.timeline?.beginStep("work");
-    const answered = new AnsweredSale(this.#visit, wanted);
+    const answered = new AnsweredSale(this.#visit, () => wanted.terms);
     const delivery = await this.#ask(wanted, answered);
     const { status } = delivery;
     const isWhole = delivery.kind === "delivered";

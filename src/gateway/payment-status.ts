@@ -30,6 +30,8 @@ export function statusAnswer(status: PaymentStatus | undefined, lines: readonly 
     amount,
     transaction,
     refundTransaction: refund?.transaction ?? null,
+    // Of a payment whose payer had not used all of what it has brought him.
+    ...(refund?.creditsAtomic != null && { refundAmount: refund.creditsAtomic }),
   };
   return { status: 200, lines, body: JSON.stringify(told) };
 }

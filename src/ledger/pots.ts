@@ -15,7 +15,7 @@ import {
   type NetworkName,
 } from "../x402/network.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { LedgerUnavailable } from "./ledger-fault.ts";
+import { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
 export const MAX_DRAWS = 256;
@@ -308,6 +308,24 @@ function backTo(
 /** A pot with so much of its leases in it again. */
 export function returned<Pot extends PotBalance>(pot: Pot, held: bigint): Pot {
   return { ...pot, free: pot.free + held, leased: pot.leased - held };
+}
+
+/** What a refund takes out of the pot that a payment has filled, or puts back. */
+export interface Pour {
+  /** More than 0. */
+  readonly amount: bigint;
+  /** `none`: it was taken before, and only the books change. */
+  readonly way: "out" | "back" | "none";
+  /** It is paid back by other means, and has no transfer that says so in the books. */
+  readonly isByHand?: boolean;
+}
+
+/** A pot from which a refund has taken so much, or into which it is put back. Throws {@link LedgerConflict} for too much. */
+export function poured(pot: PotRow | undefined, { amount, way }: Pour): PotRow {
+  const { free, ...rest } = pot ?? openedPot({ amount: 0n });
+  const next = way === "back" ? free + amount : way === "out" ? free - amount : free;
+  if (next < 0n) throw new LedgerConflict("that much is not free in the pot");
+  return { ...rest, free: next };
 }
 
 export function openedPot({ amount, untilMs = null }: Omit<PotFill, "pot">): PotRow {

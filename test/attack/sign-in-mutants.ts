@@ -95,7 +95,7 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "has code run for whoever names an account", {
     file: SERVICE,
-    find: 'if (membership === "none" && granted.length === 0 && bought.length === 0) return err(UNSIGNED);',
+    find: "if (!had.isKnown) return err(UNSIGNED);",
     put: "",
   }),
   caughtBy(SALE_TEST, "takes what code says on one chain for all of them", {
@@ -175,8 +175,8 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MEMBER_TEST, "takes what code may be for what a key is", {
     file: SERVICE,
-    find: "const membership = account.hasKey ? memberships.key : memberships.code;\n      const isFree",
-    put: "const membership = memberships.key;\n      const isFree",
+    find: "const membership = hasKey ? memberships.key : memberships.code;",
+    put: "const membership = memberships.key;",
   }),
   caughtBy(MEMBER_TEST, "grants what was paid for for ever", {
     file: SERVICE,
@@ -205,9 +205,23 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MEMBER_TEST, "gives sessions to whoever makes an account", {
     file: SERVICE,
-    find: 'if (membership === "none" && bought.length === 0) return err(NO_SESSION);',
+    find: "if (!isKnown) return err(NO_SESSION);",
     put: "",
   }),
+  caughtBy(MEMBER_TEST, "gives no session to whoever has but a balance", {
+    file: SERVICE,
+    find: "some(({ free, leased }) => free + leased > 0n)",
+    put: "some(({ free, leased }) => free + leased < 0n)",
+  }),
+  caughtBy(
+    MEMBER_TEST,
+    "takes what the code at an address has for what the key of the same one has",
+    {
+      file: "src/payments/credits/credit-price.ts",
+      find: "if (!hasKey) return [creditsPot(networkOf(own), address, own)];",
+      put: "if (!hasKey) return [creditsPot(networkOf(own), address)];",
+    },
+  ),
   caughtBy(GROUP_TEST, "takes a smart wallet for the one of the same address on another chain", {
     file: MEMBERSHIP,
     find: "hasKey ? list.has(network, address) : list.hasOn(network, address),",

@@ -9,7 +9,7 @@ import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { balanceIn, prepay } from "../support/prepaid.ts";
-import { signChallenge } from "../support/sign-in.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 
 const ROUTES = `
   GET /weather: { price: $0.001, description: Weather, credits: true }
@@ -62,13 +62,7 @@ beforeAll(async () => {
 
 afterAll(() => closing.disposeAsync());
 
-async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
-  const place = `${gateway.url}/.well-known/x402/sign-in`;
-  const challenge = Object(await (await fetch(place)).json());
-  const header = await signChallenge(challenge, account);
-  const answer = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
-  return Object(await answer.json()).session;
-}
+const sessionOf = (account: FreshAccount): Promise<string> => openSessionAt(gateway.url, account);
 
 type Init = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
 
@@ -240,10 +234,7 @@ it("spends one balance once, however many ask at once", async () => {
     storePath: path,
     backend,
   });
-  const place = `${shop.url}/.well-known/x402/sign-in`;
-  const header = await signChallenge(Object(await (await fetch(place)).json()), rich.account);
-  const opened = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
-  const token = Object(await opened.json()).session;
+  const token = await openSessionAt(shop.url, rich);
   const all = await Promise.all(
     Array.from({ length: 50 }, async () => {
       const answer = await fetch(`${shop.url}/weather`, { headers: { [SESSION_HEADER]: token } });

@@ -118,8 +118,6 @@ test("where a pass is bought is told beside the price of what it opens, and in t
   ]);
   const puzzle = await fetch(`${gateway.url}/puzzle`);
   expect(puzzle.headers.get("link")).not.toContain("passes/day");
-  const listing = JSON.stringify(
-    await (await fetch(`${gateway.url}/discovery/resources`)).json(),
-  );
+  const listing = JSON.stringify(await (await fetch(`${gateway.url}/discovery/resources`)).json());
   expect(listing).toContain("/.x402/passes/day");
 });

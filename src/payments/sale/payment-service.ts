@@ -126,7 +126,7 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>>;
   /**
-   * Whether an account may have a session: it is a member somewhere, or has paid here. With it the sign-in is used.
+   * Whether an account may have a session: it is a member somewhere, or has paid or prepaid here. With it the sign-in is used.
    * Throws what the ledger throws.
    * @param claimant as of {@link PaymentService.prove}
    */

@@ -2,7 +2,7 @@
  * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
  * and what he is told to be a member of.
  */
-import { usesPot, type ClaimTerms, type Redemptions } from "../../ledger/ledger.ts";
+import { usesPot, type ClaimTerms, type Pots, type Redemptions } from "../../ledger/ledger.ts";
 import type { PaidSale } from "../../ledger/sign-ins.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -14,6 +14,7 @@ import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
+import { creditsPotsFor } from "../credits/credit-price.ts";
 import type { Payment } from "../facilitator.ts";
 import { refusedSignIn, type Declined, type Granted, type GoodsRequest } from "./admission.ts";
 import { isOfOtherPrice } from "./cheaper-shop.ts";
@@ -31,7 +32,7 @@ const NOTHING_BOUGHT = refusedSignIn(
 );
 const NO_SESSION = refusedSignIn(
   "no_purchase",
-  "this account is no member, and has paid for nothing here that is still known; pay first, then sign in",
+  "this account is no member, has prepaid nothing, and has paid for nothing here that is still known; pay first, then sign in",
 );
 const USED_SIGN_IN = refusedSignIn("nonce", "it was used before; ask for another challenge");
 const UNSIGNED = refusedSignIn(
@@ -92,9 +93,16 @@ export interface Recognized {
   readonly bought: readonly Payment[];
 }
 
+/** As whom somebody would be known here, and who asks. */
+interface Asking {
+  readonly memberships: Memberships;
+  readonly claimant: string;
+  readonly signal: AbortSignal;
+}
+
 interface RecognitionGround {
   readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn"> & {
-    readonly pots: Pick<Redemptions["pots"], "balances">;
+    readonly pots: Pick<Pots, "balances">;
   };
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
@@ -122,13 +130,14 @@ export class Recognition {
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
       const isFree = membership === "free";
       const granted = isFree || grants.length === 0 ? [] : await this.#granted(account, grants);
       const hasAll = isFree || granted.length > 0;
       const bought = hasAll ? [] : await this.#boughtBy(account, sale);
-      return { account, membership, granted, bought };
+      const isKnown = membership !== "none" || granted.length > 0 || bought.length > 0;
+      return { account, membership, granted, bought, isKnown };
     });
     if (!found.ok) return found;
     const { account, membership, granted, bought } = found.value;
@@ -147,28 +156,39 @@ export class Recognition {
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<ProvenAccount, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
-      const purchases = await this.#ground.redemptions.purchases(account.address, null);
-      const bought = purchases.filter(({ network }) => isAccountOn(network, account));
-      return { account, membership, granted: [], bought };
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
+      const isKnown =
+        membership !== "none" ||
+        (await this.#hasPaid(account)) ||
+        (await this.#hasCredits(account));
+      return { account, isKnown };
     });
     if (!found.ok) return found;
-    const { account, membership, bought } = found.value;
-    if (membership === "none" && bought.length === 0) return err(NO_SESSION);
+    const { account, isKnown } = found.value;
+    if (!isKnown) return err(NO_SESSION);
     return this.#use(signIn, ok(account));
+  }
+
+  async #hasPaid(account: ProvenAccount): Promise<boolean> {
+    const purchases = await this.#ground.redemptions.purchases(account.address, null);
+    return purchases.some(({ network }) => isAccountOn(network, account));
+  }
+
+  /** What he has prepaid is his longer than his purchases are known. */
+  async #hasCredits(account: ProvenAccount): Promise<boolean> {
+    const balances = await this.#ground.redemptions.pots.balances(creditsPotsFor(account));
+    return [...balances.values()].some(({ free, leased }) => free + leased > 0n);
   }
 
   /**
    * Proves who has signed in, and looks up what hangs on that.
-   * @param look what an account has here
+   * @param look what an account has here, and whether that is anything
    */
-  async #recognize<
-    Had extends Omit<Recognized, "bought"> & { readonly bought: readonly unknown[] },
-  >(
+  async #recognize<Had extends { readonly isKnown: boolean }>(
     signIn: SignIn | BuyerSession,
-    { claimant, signal }: { readonly claimant: string; readonly signal: AbortSignal },
-    look: (account: ProvenAccount) => Promise<Had>,
+    { memberships, claimant, signal }: Asking,
+    look: (account: ProvenAccount, membership: Membership) => Promise<Had>,
   ): Promise<Result<Had, Declined>> {
     const { address: told, network } = signIn;
     const isSession = "kind" in signIn;
@@ -181,11 +201,11 @@ export class Recognition {
     const bar = isProven ? barOf() : undefined;
     if (bar !== undefined) return err(bar);
     const address = networkOf(network).kind === "evm" ? checksumAddress(told) : told;
-    const had = await look({ address, network, hasKey });
+    const membership = hasKey ? memberships.key : memberships.code;
+    const had = await look({ address, network, hasKey }, membership);
     if (isProven) return ok(had);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
-    const { membership, granted, bought } = had;
-    if (membership === "none" && granted.length === 0 && bought.length === 0) return err(UNSIGNED);
+    if (!had.isKnown) return err(UNSIGNED);
     const isSigned = await this.#askCode(signIn, claimant, signal);
     if (isSigned === undefined) return err(UNASKED);
     const barred = isSigned ? barOf() : undefined;

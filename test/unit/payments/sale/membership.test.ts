@@ -5,8 +5,11 @@ import type { TextSigners } from "../../../../src/mechanism/mechanism.ts";
 import type { BuyerSession } from "../../../../src/x402/session.ts";
 import type { SignIn } from "../../../../src/x402/sign-in.ts";
 import { usesPot, type PotDraw } from "../../../../src/ledger/ledger.ts";
+import { creditsPot } from "../../../../src/ledger/pots.ts";
+import { networkOf } from "../../../../src/x402/network.ts";
 import type { PaymentKey } from "../../../../src/x402/payment-key.ts";
-import { PAYER } from "../../ledger/example-payment.ts";
+import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
+import { SETTLEMENT, termsOf } from "../../ledger/ledger-driver.ts";
 import { paidOf, paywallStage, presented, sold, type PaywallStage } from "./paywall-stage.ts";
 
 const { payment: _payment, accepts: _accepts, ...asked } = presented();
@@ -217,5 +220,46 @@ describe("a session is given", () => {
     await buy(at);
     expect(await open(at, signIn(at, { network: "base" }))).toBe("invalid_siwx_signature");
     expect(await open(at, signIn(at))).toMatchObject({ hasKey: false, network: "base-sepolia" });
+  });
+
+  test("to whoever has prepaid, on all chains of his key's kind; of code on its own alone", async () => {
+    const at = await stage();
+    const [byKey, byCode] = [`0x${"12".repeat(20)}`, `0x${"34".repeat(20)}`];
+    const network = networkOf("base-sepolia");
+    const fills = [creditsPot(network, byKey), creditsPot(network, byCode, "base-sepolia")];
+    for (const [number, pot] of fills.entries()) {
+      const { key, request } = examplePayment(700 + number);
+      const terms = termsOf({ request }, { fills: { pot, amount: 5n }, idempotencyKey: key });
+      await at.ledger.step(key, { kind: "claim", terms });
+      await at.ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    }
+    const here = { address: byKey, network: "base-sepolia" } as const;
+    expect(await open(at, signIn(at, here))).toMatchObject({ address: byKey });
+    expect(await open(at, signIn(at, { ...here, network: "polygon" }))).toMatchObject({
+      network: "polygon",
+    });
+    expect(await open(at, signIn(at, { ...here, address: byCode }))).toBe(
+      "invalid_siwx_no_purchase",
+    );
+    at.signers.hasKey = false;
+    at.signers.hasCode = true;
+    expect(await open(at, signIn(at, here))).toBe("invalid_siwx_signature");
+    const code = { address: byCode, network: "base-sepolia" } as const;
+    expect(await open(at, signIn(at, { ...code, network: "polygon" }))).toBe(
+      "invalid_siwx_signature",
+    );
+    expect(at.signers.asked).toEqual([]);
+    expect(await open(at, signIn(at, code))).toMatchObject({ address: byCode, hasKey: false });
+    // What is in use is his, too, and what is used up is nobody's.
+    const [pot = ""] = fills;
+    const ask = { pot, chunks: [], isHeld: false, base: 0n, wish: 0n };
+    await at.ledger.pots.draw([{ ...ask, turn: 1, first: 5n }]);
+    at.signers.hasKey = true;
+    expect(await open(at, signIn(at, here))).toMatchObject({ address: byKey });
+    const uses = [{ route: ROUTE, amount: 5n, count: 1 }];
+    await at.ledger.pots.draw([
+      { ...ask, turn: 2, isHeld: true, first: 0n, chunks: [{ turn: 2, uses }] },
+    ]);
+    expect(await open(at, signIn(at, here))).toBe("invalid_siwx_no_purchase");
   });
 });
