@@ -1,5 +1,11 @@
 /** What the gateway's own routes sell: what a payment for one fills, and what its buyer is told of it. */
-import { BALANCE_PATH, CREDITS_PATH, type Config, type OwnGoods } from "../config/config.ts";
+import {
+  BALANCE_PATH,
+  CREDITS_PATH,
+  type Config,
+  type OwnGoods,
+  type PassGoods,
+} from "../config/config.ts";
 import type { BalanceTerms } from "../gateway/balances.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
@@ -28,17 +34,20 @@ export function balanceTerms(
 /** What answers an own route, and what a payment for it fills. */
 export interface OwnSide {
   readonly engine: Engine;
-  readonly fills: NonNullable<PricedPlan["fills"]>;
+  /** Undefined: nothing. */
+  readonly fills?: PricedPlan["fills"];
 }
 
 /** @param publicUrl of the site that sells, without a trailing slash */
-export function ownSide({ kind }: OwnGoods, publicUrl: string): OwnSide {
-  switch (kind) {
+export function ownSide(own: OwnGoods, publicUrl: string): OwnSide {
+  switch (own.kind) {
     case "credits":
       return {
         engine: new OwnEngine((bought) => creditsBought(bought, publicUrl)),
         fills: creditsFill,
       };
+    case "pass":
+      return { engine: new OwnEngine((bought) => passBought(own, bought, publicUrl)) };
   }
 }
 
@@ -60,6 +69,29 @@ function creditsNetwork({ network: name, asset }: PaymentRequirements): Network 
   if (network === undefined || !sameAddress(asset, network.asset.address))
     throw new TypeError(`credits are not sold for ${asset} on ${name}`);
   return network;
+}
+
+/** From when on it counts is the payment's to say. */
+function passBought(
+  { name, routes, forMs, times }: PassGoods,
+  { settlement }: OwnPurchase,
+  publicUrl: string,
+): object {
+  const { payer, network, transaction } = settlement;
+  return {
+    pass: name,
+    opens: routes,
+    seconds: Math.floor(forMs / 1000),
+    requests: times,
+    payer,
+    network,
+    transaction,
+    session: `${publicUrl}${SIGN_IN_PATH}`,
+    header: SESSION_HEADER,
+    use:
+      "Sign in with the account that has paid (SIGN-IN-WITH-X), where a route of `opens` asks who you are, or once at `session`, " +
+      `and send the session in the header ${SESSION_HEADER}: what \`opens\` names is then had without a payment.`,
+  };
 }
 
 function creditsBought({ settlement, terms }: OwnPurchase, publicUrl: string): object {

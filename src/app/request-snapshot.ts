@@ -14,14 +14,12 @@ import {
   type Site,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
-import { declaredInput } from "../gateway/declared-input.ts";
 import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
 import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
-import { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
@@ -44,6 +42,7 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { creditsOf, planTerms, toldPasses } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -69,13 +68,13 @@ type Selling = Pick<
   | "protocol"
   | "members"
   | "sessions"
+  | "passes"
   | "credits"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
 /** Of a group that was refused. */
 const NOBODY = new PayerList("that");
-const NO_GOODS: ReadonlySet<number> = new Set();
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
@@ -123,13 +122,14 @@ export function* snapshotSteps(
       const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
-    const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const told = { protocol, service, identifier, memo, signIn };
-      const isSettledAfter = action.settle === "after";
+      const opening = toldPasses(route, config);
+      const told = { protocol, service, identifier, memo, signIn, passes: opening };
+      const known = planTerms(route, action, config);
+      const { isSettledAfter } = known;
       const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
@@ -137,11 +137,6 @@ export function* snapshotSteps(
         return offerPage(shown, config, priced, drafts.networks, asker !== null);
       };
       const page = pageOf(offers, action);
-      const { cacheControl, repeat, redirects, grantMs: forMs } = action;
-      const creditsOf = ({ offers: each }: Pick<PricedAction, "offers">): CreditPrice | null =>
-        action.credits ? creditPrice(each) : null;
-      const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
-      const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
         const list = groups[group] ?? NOBODY;
         if (own.length === 0) return { group, list, offers: null, page: null };
@@ -151,9 +146,7 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter, fills, credits: creditsOf(action) };
-      const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
+      const sold = { members, fills, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -232,14 +225,6 @@ function shadowOf(
     const own = price.priceOf(request);
     return own.ok ? dollarsText(own.value) : "no price";
   };
-}
-
-function creditPrice(offers: PricedAction["offers"]): CreditPrice {
-  return new CreditPrice(
-    offers.map(({ network, asset, amountAtomic }) => {
-      return { network, asset, amount: BigInt(amountAtomic) };
-    }),
-  );
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {

@@ -15,6 +15,7 @@ import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
 import { resolveMembers, resolveSessions } from "./members.ts";
+import { passRoutes, resolvePasses } from "./passes.ts";
 import { resolvePayers } from "./payers.ts";
 import { Pricing } from "./routes/pricing.ts";
 import { makeOwnRoutes, refuseOwnPaths } from "./routes/own.ts";
@@ -41,14 +42,18 @@ export function resolve(
   const { paymentIdentifier, repeat, mode } = document;
   const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
   const credits = resolveCredits(document.credits, context);
+  const fileRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
+  const passes = resolvePasses(document.passes, fileRoutes, context);
   const makeOwn: MakeOwn = ({ site, routes: found, pricing: priced, mode: own, isServed }) => {
-    const wanted = credits === null || !isServed ? [] : creditsRoutes(credits, priced, context);
+    const packs = credits === null || !isServed ? [] : creditsRoutes(credits, priced, context);
+    const opening = site === "" && isServed ? passRoutes(passes, priced, context) : [];
     const of = { host: site, usual: { paymentIdentifier }, context };
-    refuseOwnPaths(found, credits === null ? [] : creditsKeys(wanted), of);
+    const taken = opening.map(({ key }) => key);
+    refuseOwnPaths(found, credits === null ? taken : [...creditsKeys(packs), ...taken], of);
+    const wanted = [...packs, ...opening];
     // What costs nothing is not prepaid.
     return own === "shadow" ? [] : makeOwnRoutes(wanted, of);
   };
-  const fileRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   const isServed = document.routes !== undefined && sidecar === null;
   const ownRoutes = [
     ...fileRoutes,
@@ -104,6 +109,7 @@ export function resolve(
     members: resolveMembers(document.members, context),
     sessions: resolveSessions(document.sessions),
     credits,
+    passes,
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),

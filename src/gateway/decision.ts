@@ -20,6 +20,7 @@ import {
   type X402Version,
 } from "../x402/x402.ts";
 import type { PricedRequest } from "../pricing/computed-price.ts";
+import type { QuotaTerms } from "./quota-door.ts";
 import type { BalanceRequest, BalanceTerms } from "./balances.ts";
 import type { ComputedPlans } from "./computed-plans.ts";
 import type { DeclaredInput } from "./declared-input.ts";
@@ -92,8 +93,12 @@ export interface PricedPlan {
   readonly input: DeclaredInput | null;
   /** Whom it costs something else, in the order in which they count. */
   readonly members: readonly MemberTerms[];
-  /** Who has it without paying again, since he has paid for one of these routes; null: nobody. */
-  readonly grant: Grant | null;
+  /** Who has it without paying again, since he has paid for one of these routes. */
+  readonly grants: readonly Grant[];
+  /** Where passes are bought that open it: raw header lines. */
+  readonly links: readonly string[];
+  /** What is had of it before its price begins; null: nothing. */
+  readonly quota: QuotaTerms | null;
   /** The backend works first, and is paid for what it has answered. */
   readonly isSettledAfter: boolean;
   /** What it costs from a balance; null: it is not paid so. */
@@ -161,7 +166,7 @@ export interface MemberDecision extends Place {
   readonly kind: "member";
   readonly plan: PricedPlan;
   readonly account: ProvenAccount;
-  /** Which he is of; null: a purchase of his grants it. */
+  /** Which he is of; null: he is no member of any. */
   readonly group: string | null;
   /** The header by which that is known. */
   readonly shownIn: string;
@@ -189,6 +194,8 @@ interface SoldPlace extends Place {
   readonly readsBody?: boolean;
   /** Why what is asked for is not its price: a sentence without a final period. */
   readonly provisional?: string;
+  /** What is said beside its price to whoever has had for nothing what there is; as {@link provisional}. */
+  readonly told?: string;
 }
 
 /** A priced route, by what the request brought for it. */

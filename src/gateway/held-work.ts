@@ -59,6 +59,13 @@ export class HeldWork {
     this.#telemetry = telemetry;
   }
 
+  /** Null where it is settled before its backend is asked. */
+  static of(visit: PricedVisit, room: HeldBytes, telemetry: Telemetry): HeldWork | null {
+    const { visitor, decision } = visit;
+    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
+    return isFirst ? new HeldWork(visit, room, telemetry) : null;
+  }
+
   /** Null: there are none. */
   get goods(): HeldGoods | null {
     const response = this.#response?.whole ?? null;

@@ -66,7 +66,8 @@ function isSpentFirst(
   { plan, readsBody }: SignedInDecision,
   { signIn }: Pick<Snapshot, "signIn">,
 ): boolean {
-  return plan.grant === null && readsBody !== true && signIn?.areScreened === false;
+  const isAll = plan.grants.length === 0 && plan.quota === null;
+  return isAll && readsBody !== true && signIn?.areScreened === false;
 }
 
 /** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */

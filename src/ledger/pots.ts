@@ -14,6 +14,7 @@ import {
   type Network,
   type NetworkName,
 } from "../x402/network.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
@@ -186,6 +187,19 @@ export function unitOfPot(
   if (!isCredits(pot)) return undefined;
   const [, family = "", token = ""] = pot.split("/", 3);
   return { family, token };
+}
+
+/** The pot of the requests that one purchase is good for; it is opened when the first of them comes. */
+export function usesPot(key: PaymentKey): string {
+  return `uses/${key}`;
+}
+
+/**
+ * The pot of what somebody has of a route before its price begins, in the window that ends then.
+ * @param who within `by`: an account, or where he comes from
+ */
+export function quotaPot(route: string, by: string, who: string, untilMs: number): string {
+  return `quota/${untilMs}/${by}/${who}/${route}`;
 }
 
 /** A pot as it is stored. */

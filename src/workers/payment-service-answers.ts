@@ -96,13 +96,13 @@ export function readRecognized(value: unknown): Result<Recognized, Declined> {
   const fields = record(value);
   if (fields["ok"] === false) return readDeclined(fields["error"]);
   const { account, membership, granted, bought } = record(fields["value"]);
-  check(Array.isArray(bought));
+  check(Array.isArray(bought) && Array.isArray(granted));
   check(MEMBERSHIPS.has(membership));
   const payments = (bought as readonly unknown[]).map(paymentOf);
   return ok({
     account: accountOf(account),
     membership: membership as Membership,
-    granted: granted === null ? null : grantedOf(granted),
+    granted: (granted as readonly unknown[]).map(grantedOf),
     bought: payments,
   });
 }

@@ -151,11 +151,14 @@ export type Admission =
       readonly settlement: SettledPayment;
       readonly target: string;
     }
-  /** It is proven who asks, nothing is charged, and what it costs him may be something else; null: no purchase grants it. */
+  /**
+   * It is proven who asks, nothing is charged, and what it costs him may be something else. One of these purchases grants
+   * it, in this order; none: it is not granted.
+   */
   | {
       readonly kind: "recognized";
       readonly account: ProvenAccount;
-      readonly granted: Granted | null;
+      readonly granted: readonly Granted[];
     }
   /** Nothing was charged, and the payment is as it was before: what the backend has answered is no goods ({@link Worked}). */
   | { readonly kind: "unsold" }
@@ -190,6 +193,8 @@ export interface Granted {
   readonly key: PaymentKey;
   /** Milliseconds since the epoch. */
   readonly untilMs: number;
+  /** Requests that it was good for at first; null: it is not counted. */
+  readonly times: number | null;
 }
 
 /** The request lacks what is declared of it. */

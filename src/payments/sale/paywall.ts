@@ -122,13 +122,13 @@ export class Paywall {
   async admitSignedIn(
     signIn: SignIn | BuyerSession,
     asked: GoodsRequest,
-    { memberships, grant }: Pick<SigningIn, "memberships" | "grant"> = NO_MEMBERSHIP,
+    terms: Pick<SigningIn, "memberships" | "grants" | "hasQuota"> = NO_MEMBERSHIP,
   ): Promise<Admission> {
     const { binding, target, client, exactly } = asked;
     const signal = this.#options.time.timeout(this.#settlementWaitMs);
     let recognized: Recognized;
     try {
-      const signingIn = { signIn, binding, target, exactly, memberships, grant };
+      const signingIn = { signIn, binding, target, exactly, ...terms };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
       recognized = found.value;
@@ -146,8 +146,8 @@ export class Paywall {
       else if (admission.kind !== "refused") return admission;
     }
     if (undecided !== undefined) return undecided;
-    const isSession = "kind" in signIn;
-    if (membership === "none" && granted === null && !isSession) return NOTHING_LEFT;
+    const isNobody = membership === "none" && granted.length === 0 && !terms.hasQuota;
+    if (isNobody && !("kind" in signIn)) return NOTHING_LEFT;
     return { kind: "recognized", account, granted };
   }
 
