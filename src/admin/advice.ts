@@ -267,6 +267,8 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   denied: "nothing is left to do",
   credits: "nothing is left to do: it was paid from what its buyer has prepaid",
   member: "nothing was asked: whoever has signed in has it for nothing",
+  pass: "nothing was asked: whoever has signed in has paid for it before (`grants`, `passes`)",
+  quota: "nothing was asked: the route has so much for nothing (`free`)",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:
     "nothing is paid yet: a client that can pay asks again with a payment, nothing is left to do here",

@@ -67,11 +67,20 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   paid: "paid and delivered",
   credits: "paid from a balance",
   member: "known, and not asked to pay",
+  pass: "had by an earlier purchase",
+  quota: "had before the price begins",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
   unsold: "nothing to sell, not charged",
 };
-const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "credits", "member", "replayed"]);
+const GOOD: ReadonlySet<PaymentOutcome> = new Set([
+  "paid",
+  "credits",
+  "member",
+  "pass",
+  "quota",
+  "replayed",
+]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {

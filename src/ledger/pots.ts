@@ -14,6 +14,7 @@ import {
   type Network,
   type NetworkName,
 } from "../x402/network.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
@@ -139,6 +140,41 @@ export function creditsPotsOf(payer: string): readonly string[] {
   return [...new Set(all)];
 }
 
+/** An account that is known to ask, as by a session. */
+interface KnownAccount {
+  readonly address: string;
+  readonly network: NetworkName;
+  /** By a key, which is the same account on all chains of its kind; false: by code, on its own chain alone. */
+  readonly hasKey: boolean;
+}
+
+/** In what a balance is counted. */
+interface CreditsUnit {
+  /** Of networks: `evm`, `evm-testnet`, and the same of Solana. */
+  readonly family: string;
+  /** Symbol. */
+  readonly token: string;
+  readonly decimals: number;
+}
+
+/** Those of them that an account may spend, and what is counted in each. */
+export function spendablePots({
+  address,
+  network: own,
+  hasKey,
+}: KnownAccount): ReadonlyMap<string, CreditsUnit> {
+  const { kind } = networkOf(own);
+  const networks = hasKey ? NETWORK_NAMES.map((name) => networkOf(name)) : [networkOf(own)];
+  const spendable = networks.filter((network) => network.kind === kind);
+  return new Map(
+    spendable.map((network) => {
+      const { symbol: token, decimals } = network.asset;
+      const unit = { family: familyOf(network), token, decimals };
+      return [creditsPot(network, address, hasKey ? undefined : own), unit] as const;
+    }),
+  );
+}
+
 /** What was debited from it and not written, and then lost, is the seller's money. */
 export function isCredits(pot: string): boolean {
   return pot.startsWith(CREDITS);
@@ -151,6 +187,19 @@ export function unitOfPot(
   if (!isCredits(pot)) return undefined;
   const [, family = "", token = ""] = pot.split("/", 3);
   return { family, token };
+}
+
+/** The pot of the requests that one purchase is good for; it is opened when the first of them comes. */
+export function usesPot(key: PaymentKey): string {
+  return `uses/${key}`;
+}
+
+/**
+ * The pot of what somebody has of a route before its price begins, in the window that ends then.
+ * @param who within `by`: an account, or where he comes from
+ */
+export function quotaPot(route: string, by: string, who: string, untilMs: number): string {
+  return `quota/${untilMs}/${by}/${who}/${route}`;
 }
 
 /** A pot as it is stored. */

@@ -3,14 +3,16 @@ import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
-import { repeat, type RepeatSettings } from "./after-sale.ts";
+import { grants, repeat, type GrantSettings, type RepeatSettings } from "./after-sale.ts";
 import { computedOffers } from "./computed.ts";
 import type { PriceTerms } from "../../pricing/computed-price.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
+import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
-import { fault, LASTING, LASTING_FORM, readLasting } from "../reading/reading.ts";
+import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
+import { fault } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -37,6 +39,8 @@ export interface RouteSettings extends RouteKey {
   /** The file, as messages name it, and the 1-based line of the key. */
   readonly file: string;
   readonly line: number;
+  /** Of one that the gateway makes itself (`own.ts`): what of the file it is made of. */
+  readonly place?: Path;
   readonly action: RouteAction;
 }
 
@@ -53,8 +57,10 @@ export type Mode = (typeof MODES)[number];
 
 export interface PricedAction {
   readonly kind: "priced";
-  /** Name of one of the upstreams. */
+  /** Name of one of the upstreams, or `OWN_UPSTREAM`. */
   readonly upstream: string;
+  /** What the gateway answers itself; undefined: a backend does. */
+  readonly own?: OwnGoods;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
   readonly offers: readonly OfferSettings[];
   /** What it costs members, in the order written: the first group that somebody is in counts. */
@@ -81,8 +87,10 @@ export interface PricedAction {
   readonly paymentIdentifier: IdentifierUse;
   /** Of its `GET`. */
   readonly repeat: RepeatSettings;
-  /** How long who has paid has all that the route serves, milliseconds; null: no longer than for one request. */
-  readonly grantMs: number | null;
+  /** How long, and how often, who has paid has all that the route serves; null: one request is all. */
+  readonly grants: GrantSettings | null;
+  /** What everybody has of it before its price begins; null: nothing. */
+  readonly quota: QuotaSettings | null;
   readonly redirects: RedirectUse;
   readonly settle: SettleTime;
   /** Whether it may be paid from what its buyer has prepaid. */
@@ -205,10 +213,11 @@ const priceBlock = map({
   ),
   repeat: optional(repeat, "In place of the global `repeat`."),
   grants: optional(
-    text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM),
+    grants,
     "For how long who has paid for the route, and has had that, has everything that it serves, without paying again: signed in " +
-      "with the account that has paid.",
+      "with the account that has paid. With { for, times } he has it so often.",
   ),
+  free: optional(quota, QUOTA_USAGE),
   redirects: optional(
     word(REDIRECT_USES),
     "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
@@ -358,6 +367,7 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
+  refuseQuota(block.free, [...path, "free"], context);
   const place = { path, wanted: terms };
   const prices = offers.length === 0 ? [] : resolveMemberPrices(block.prices, place, parts);
   const action = priced(block, upstream, { offers, prices }, parts);
@@ -415,13 +425,32 @@ function priced(
     cacheControl: block.cacheControl,
     paymentIdentifier: block.paymentIdentifier ?? usual.paymentIdentifier,
     repeat: block.repeat === undefined ? usual.repeat : block.repeat,
-    grantMs: block.grants ?? null,
+    grants: block.grants ?? null,
+    quota: block.free ?? null,
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,
     settle: block.settle,
     credits: block.credits,
   };
+}
+
+/** What can be said of a route that the gateway makes itself. */
+export type OwnTerms = Pick<
+  z.input<typeof priceBlock>,
+  "description" | "outputSchema" | "metadata" | "discoverable"
+>;
+
+/** A route that the gateway answers itself: JSON, settled before, and never fetched again but as it was kept. */
+export function ownAction(
+  terms: OwnTerms,
+  sold: Required<Pick<PricedAction, "own" | "offers" | "upstream">>,
+  { paymentIdentifier }: Pick<UsualTerms, "paymentIdentifier">,
+): PricedAction {
+  const block = priceBlock.parse({ ...terms, mimeType: "application/json" });
+  const { own, offers, upstream } = sold;
+  const usual = { paymentIdentifier, repeat: null };
+  return { ...priced(block, upstream, { offers, prices: [] }, usual), own };
 }
 
 /** Finds keys that match the same requests: the order of a map must not decide between them. */

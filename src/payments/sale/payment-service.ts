@@ -10,6 +10,7 @@ import {
   type OutcomeOf,
   type OwedPayment,
   type PayerProof,
+  type Pots,
   type Redemptions,
   type StoredResponse,
   type TransitionOf,
@@ -18,6 +19,7 @@ import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
+import { findNetwork } from "../../x402/network.ts";
 import {
   networkOfKey,
   paymentKey,
@@ -59,6 +61,8 @@ export interface Identified {
   readonly isProof: boolean;
   /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
   readonly isDoubtful: boolean;
+  /** It is proven here that the payer's key has signed it: what it buys is his on all chains of its kind. */
+  readonly hasKey: boolean;
 }
 
 /** What is looked at to tell which payment this is. */
@@ -141,6 +145,8 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
   resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+  /** As of {@link Pots}. Throws what the ledger throws. */
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]>;
 }
 
 type Guard = Pick<SaleGuard, "barOf" | "barOfAccount" | "reserve">;
@@ -210,8 +216,9 @@ export class LocalPaymentService implements PaymentService {
       const debts = this.#debts(found, owed);
       // Whoever comes for what he has paid gets it, whatever is sold by now.
       const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented, found.provenPayer);
+      const known = { isDoubtful, hasKey: isByKey(found) };
       return bar === undefined
-        ? ok({ payment: found, isClaimed: false, isDoubtful, ...debts })
+        ? ok({ payment: found, isClaimed: false, ...known, ...debts })
         : err(bar);
     }
     const buried = await this.#findBuried(presented);
@@ -233,6 +240,7 @@ export class LocalPaymentService implements PaymentService {
       owed: [],
       isProof: false,
       isDoubtful: false,
+      hasKey: isByKey(read.value),
     });
   }
 
@@ -308,6 +316,10 @@ export class LocalPaymentService implements PaymentService {
     return { owed: payments, isProof: before.length > 0 };
   }
 
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]> {
+    return this.#redemptions.pots.balances(pots);
+  }
+
   changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {
     return this.#redemptions.changed(...asked);
   }
@@ -330,4 +342,9 @@ export class LocalPaymentService implements PaymentService {
   resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     return this.#settlement.resume(begun, signal);
   }
+}
+
+/** On Solana nobody pays but by a key. */
+function isByKey({ network, provenPayer }: Payment): boolean {
+  return findNetwork(network)?.kind !== "evm" || provenPayer !== undefined;
 }

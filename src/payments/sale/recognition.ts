@@ -2,7 +2,8 @@
  * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
  * and what he is told to be a member of.
  */
-import type { ClaimTerms, Pots, Redemptions } from "../../ledger/ledger.ts";
+import { usesPot, type ClaimTerms, type Pots, type Redemptions } from "../../ledger/ledger.ts";
+import type { PaidSale } from "../../ledger/sign-ins.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
@@ -21,6 +22,9 @@ import type { SaleGuard } from "./sale-guard.ts";
 
 /** Whoever has too many sign-ins that still count waits for so long, seconds. */
 const CROWDED_SECONDS = 60;
+
+/** Counted purchases of which one request may take its use. */
+const MAX_COUNTED = 8;
 
 const NOTHING_BOUGHT = refusedSignIn(
   "no_purchase",
@@ -53,20 +57,28 @@ export interface Memberships {
 }
 
 /** Of whom nothing is known but what he has bought. */
-export const NO_MEMBERSHIP = { memberships: { key: "none", code: "none" }, grant: null } as const;
+export const NO_MEMBERSHIP = {
+  memberships: { key: "none", code: "none" },
+  grants: [],
+  hasQuota: false,
+} as const;
 
-/** For how long who has paid for one of these routes has what is asked for. */
+/** For how long, and how often, who has paid for a route has what is asked for: one for each route. */
 export interface Grant {
-  /** Their keys. */
-  readonly routes: readonly string[];
+  /** Key of the route that has sold it. */
+  readonly route: string;
   readonly forMs: number;
+  /** Requests for one purchase; null: as many as he likes. */
+  readonly times: number | null;
 }
 
 /** Who says who he is, and what he asks for with that. */
 export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
   readonly signIn: SignIn | BuyerSession;
   readonly memberships: Memberships;
-  readonly grant: Grant | null;
+  readonly grants: readonly Grant[];
+  /** Who has signed in has some of what is asked for in any case, by a key of his. */
+  readonly hasQuota: boolean;
   /** See `GoodsRequest.exactly`. */
   readonly exactly?: GoodsRequest["exactly"];
 }
@@ -75,8 +87,8 @@ export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
 export interface Recognized {
   readonly account: ProvenAccount;
   readonly membership: Membership;
-  /** The purchase by which he has what is asked for, without being a member; null: none. */
-  readonly granted: Granted | null;
+  /** Purchases by which he has what is asked for, without being a member: one is enough, in this order; none: nothing. */
+  readonly granted: readonly Granted[];
   /** What he has bought by such a request that may be had, in the order in which it is to be tried. */
   readonly bought: readonly Payment[];
 }
@@ -114,23 +126,26 @@ export class Recognition {
   }
 
   async signedIn(
-    { signIn, memberships, grant, ...sale }: SigningIn,
+    { signIn, memberships, grants, hasQuota, ...sale }: SigningIn,
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>> {
     const asking = { memberships, claimant, signal };
     const found = await this.#recognize(signIn, asking, async (account, membership) => {
       const isFree = membership === "free";
-      const granted = isFree || grant === null ? null : await this.#granted(account, grant);
-      const hasAll = isFree || granted !== null;
+      const granted = isFree || grants.length === 0 ? [] : await this.#granted(account, grants);
+      const hasAll = isFree || granted.length > 0;
       const bought = hasAll ? [] : await this.#boughtBy(account, sale);
-      const isKnown = membership !== "none" || granted !== null || bought.length > 0;
+      const isKnown = membership !== "none" || granted.length > 0 || bought.length > 0;
       return { account, membership, granted, bought, isKnown };
     });
     if (!found.ok) return found;
-    const { membership, granted, bought } = found.value;
-    if (membership === "free" || granted !== null || bought.length > 0)
+    const { account, membership, granted, bought } = found.value;
+    if (membership === "free" || granted.length > 0 || bought.length > 0)
       return this.#use(signIn, found);
+    // Not remembered: accounts that cost nothing would fill the room of those who have paid. Shown again while it counts, it
+    // takes of the same quota.
+    if (hasQuota && account.hasKey) return found;
     // What it costs may be asked for again with a sign-in, and with a session whatever comes of it.
     return membership === "priced" || "kind" in signIn ? found : err(NOTHING_BOUGHT);
   }
@@ -210,13 +225,30 @@ export class Recognition {
     return verdict === "again" ? err(USED_SIGN_IN) : had;
   }
 
-  /** The newest purchase of one of those routes that is not older than they say. */
-  async #granted(account: ProvenAccount, { routes, forMs }: Grant): Promise<Granted | null> {
-    const purchases = await this.#ground.redemptions.purchases(account.address, routes);
-    const found = purchases.find(({ network }) => isAccountOn(network, account));
-    if (found === undefined) return null;
-    const untilMs = found.createdMs + forMs;
-    return this.#ground.time.now() < untilMs ? { key: found.key, untilMs } : null;
+  /**
+   * By what he has paid for one of those routes and that is not over: one that is not counted, or else those that have
+   * some of their uses left, the oldest first.
+   */
+  async #granted(account: ProvenAccount, grants: readonly Grant[]): Promise<readonly Granted[]> {
+    const { redemptions, time } = this.#ground;
+    const routes = grants.map(({ route }) => route);
+    const purchases = await redemptions.purchases(account.address, routes);
+    const nowMs = time.now();
+    const known = purchases
+      .filter(({ network }) => isAccountOn(network, account))
+      .flatMap((purchase) => grantedBy(purchase, grants))
+      .filter(({ untilMs }) => nowMs < untilMs);
+    const whole = known.find(({ times }) => times === null);
+    if (whole !== undefined) return [whole];
+    if (known.length === 0) return [];
+    const counted = known.toReversed();
+    const pots = await redemptions.pots.balances(counted.map(({ key }) => usesPot(key)));
+    const hasLeft = ({ key }: Granted): boolean => {
+      const pot = pots.get(usesPot(key));
+      // None: it was not used yet.
+      return pot === undefined || pot.free + pot.leased > 0n;
+    };
+    return counted.filter(hasLeft).slice(0, MAX_COUNTED);
   }
 
   /** One key is the same account on all chains of a kind; code is so on its own chain alone. */
@@ -253,4 +285,9 @@ export class Recognition {
       return undefined;
     }
   }
+}
+
+function grantedBy({ key, route, createdMs }: PaidSale, grants: readonly Grant[]): Granted[] {
+  const own = grants.find((each) => each.route === route);
+  return own === undefined ? [] : [{ key, untilMs: createdMs + own.forMs, times: own.times }];
 }
