@@ -1,6 +1,5 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
-  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -41,6 +40,7 @@ import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
+import { BALANCE_PATH, CREDITS_HEADER, CREDITS_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -118,17 +118,19 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const { engine, fills } = sideOf(action, engines, base);
+    const side = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
+      const { engine } = side;
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
-    const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
+    const handedOver = goodsTerms(route, action, base);
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const told = { protocol, service, identifier, memo, signIn };
+      const extensions = action.credits ? prepaidExtension(base ?? "") : {};
+      const told = { protocol, service, identifier, memo, signIn, extensions };
       const isSettledAfter = action.settle === "after";
       const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
@@ -137,11 +139,9 @@ export function* snapshotSteps(
         return offerPage(shown, config, priced, drafts.networks, asker !== null);
       };
       const page = pageOf(offers, action);
-      const { cacheControl, repeat, redirects, grantMs: forMs } = action;
+      const { grantMs: forMs } = action;
       const creditsOf = ({ offers: each }: Pick<PricedAction, "offers">): CreditPrice | null =>
         action.credits ? creditPrice(each) : null;
-      const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
-      const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
         const list = groups[group] ?? NOBODY;
         if (own.length === 0) return { group, list, offers: null, page: null };
@@ -152,9 +152,9 @@ export function* snapshotSteps(
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter, fills, credits: creditsOf(action) };
-      const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
-      return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+      const known = { members, grant, isSettledAfter, credits: creditsOf(action) };
+      const sold = { ...side, ...handedOver, ...known };
+      return { kind: "priced", label: route.key, meter, offers, page, ...sold };
     };
   };
   const kept = new KeptPrices<PricedPlan>();
@@ -412,6 +412,27 @@ function* earlierOf(
   const untilMs = replacedMs + longestQuoteMs(routes);
   const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
   return { ...told, replacedMs, untilMs };
+}
+
+/** What is handed over, whoever buys it. */
+function goodsTerms(
+  { segments }: RouteSettings,
+  action: PricedAction,
+  publicUrl: string | null,
+): Pick<
+  PricedPlan,
+  "tokens" | "cacheControl" | "repeat" | "redirects" | "goods" | "input" | "told"
+> {
+  const { cacheControl, repeat, redirects } = action;
+  return {
+    told: action.credits ? [CREDITS_HEADER, `${publicUrl ?? ""}${CREDITS_PATH}`] : [],
+    tokens: action.offers.map(({ network, asset }) => ({ network, ...asset })),
+    cacheControl,
+    repeat,
+    redirects,
+    goods: action.goods.length === 0 ? NO_GOODS : new Set(action.goods),
+    input: action.checkInput ? declaredInput(action.input, segments) : null,
+  };
 }
 
 /** What answers a route, and what a payment for it fills, where that is the gateway itself. */

@@ -148,7 +148,7 @@ export class Challenge {
           return asking(plan, page.answer(told, accepted, status), "challenged");
         }
         this.#unpaid.count(client.address, "asked");
-        const quoted = [...lines, ...offers.quoteLines(challenged, resource)];
+        const quoted = [...lines, ...(plan.told ?? []), ...offers.quoteLines(challenged, resource)];
         return asking(plan, page.answer(quoted, accepted), "challenged");
       }
     }
@@ -164,10 +164,12 @@ export class Challenge {
     const body = status === 402 ? offers.question(said, resource) : offers.body(said, resource);
     // Where nothing is to be signed anew, nothing is quoted where programs look for that.
     const quote = status === 402 || status === 400 ? offers.quoteLines(said, resource) : [];
+    const beside = status === 402 ? (plan.told ?? []) : [];
+    const isPlain = quote.length === 0 && beside.length === 0;
     const answer =
       body === undefined
         ? this.#unpayable({ plan, offers }, error, lines)
-        : { status, lines: quote.length === 0 ? lines : [...lines, ...quote], body };
+        : { status, lines: isPlain ? lines : [...lines, ...beside, ...quote], body };
     if (answer.status < 500 && outcome !== "unavailable") {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }

@@ -98,6 +98,8 @@ export interface PricedPlan {
   readonly isSettledAfter: boolean;
   /** What it costs from a balance; null: it is not paid so. */
   readonly credits: CreditPrice | null;
+  /** Raw lines of each 402 beside what it asks for. Default: none. */
+  readonly told?: readonly string[];
   /** See {@link GoodsRequest.fills}. Default: a payment for it fills nothing. */
   readonly fills?: GoodsRequest["fills"] | undefined;
 }

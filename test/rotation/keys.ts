@@ -123,7 +123,6 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   grants: "24h",
   checkInput: false,
   settle: "after",
-  credits: true,
   upstream: "other",
 };
 
@@ -348,6 +347,10 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ),
   only("sessions.for", ["sessions"], { for: "2h" }),
   only("sessions.notBefore", ["sessions"], { notBefore: "2026-01-31T12:00:00Z" }),
+  named("routes.NAME.credits", () => [
+    [["credits"], { packs: ["$1"] }],
+    [["routes", PAID, "credits"], true],
+  ]),
   only("credits.packs", ["credits"], { packs: ["$1", "$5"] }),
   only("credits.atRisk", ["credits"], { packs: ["$1"], atRisk: "$2" }),
   named("limits.gas", () => [

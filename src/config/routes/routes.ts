@@ -362,6 +362,11 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
+  if (block.credits && !tree.has(["credits"])) {
+    const message = "has no effect: nothing says what buyers can prepay";
+    const hint = "add credits: { packs: [$1, $5] } to the file";
+    problems.error([...path, "credits"], fault("missing-key", message, hint));
+  }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
   const place = { path, wanted: terms };
   const prices = offers.length === 0 ? [] : resolveMemberPrices(block.prices, place, parts);

@@ -26,6 +26,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../../x402/x402.ts";
+import { bare, encodeOpen, opened } from "./quote-text.ts";
 import { stopOf, stopOn, type Stop, type Stops } from "./stops.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
 
@@ -98,6 +99,8 @@ export interface QuoteTerms {
   readonly networks?: NetworkStates | undefined;
   /** Key of the route that it is for, which may be stopped. */
   readonly route?: string;
+  /** Version 2: what else is said of it. Default: nothing. */
+  readonly extensions?: ExtensionsV2;
   /** Version 2: whether it is paid after the work. Default: before. */
   readonly isSettledAfter?: boolean;
 }
@@ -386,7 +389,7 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, signIn, identifier: use = "off", isSettledAfter }: QuoteTerms,
+  { service, signIn, identifier: use = "off", isSettledAfter, extensions: beside }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
@@ -394,7 +397,7 @@ function beginningsOf(
     requirementsV2(offer, { ...flowOf(isSettledAfter), ...hints[index] }),
   );
   const identifier = identifierExtension(use);
-  const all = { ...extensionsOf(first), ...identifier };
+  const all = { ...extensionsOf(first), ...beside, ...identifier };
   const required = bare(use === "required" ? identifier : {});
   const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
   const forms = [
@@ -415,24 +418,6 @@ function beginningsOf(
   const chains = asciiJson(supportedChains(offered.map(({ network }) => network)));
   const behind = `,"supportedChains":${chains}}},${opened({ resource }).slice(1)}`;
   return [{ text: encodeOpen(asking), most: MAX_ASKING, behind }, ...plain];
-}
-
-/** JSON of an object whose last member is one, without their ends: more may be said in that one. */
-function opened(value: object): string {
-  const json = asciiJson(value).slice(0, -2);
-  return json.endsWith("{") ? json : `${json},`;
-}
-
-/** Only whole groups of three bytes can be encoded before what follows is known. */
-function encodeOpen(json: string): string {
-  return encodeAscii(json.padEnd(Math.ceil(json.length / 3) * 3));
-}
-
-/** Without schemas. */
-function bare(extensions: ExtensionsV2): ExtensionsV2 {
-  return Object.fromEntries(
-    Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
-  );
 }
 
 function quoteOf(
