@@ -7,6 +7,7 @@ import { evmClients } from "../support/evm-clients.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 import type { FreshAccount } from "../support/payer.ts";
 import { returningBuyer, signChallenge } from "../support/sign-in.ts";
+import { Connection } from "./workers/stage.ts";
 
 const closing = new AsyncDisposableStack();
 let chain: Chain;
@@ -120,4 +121,9 @@ test("where a pass is bought is told beside the price of what it opens, and in t
   expect(puzzle.headers.get("link")).not.toContain("passes/day");
   const listing = JSON.stringify(await (await fetch(`${gateway.url}/discovery/resources`)).json());
   expect(listing).toContain("/.x402/passes/day");
+  expect(listing).toContain('"free":{"requests":1,"seconds":86400,"by":"payer"}');
+  using browser = new Connection(gateway.url);
+  const page = await browser.get("/articles/1", { accept: "text/html" });
+  const link = `<a href="${PUBLIC_URL}/.x402/passes/day">Or a pass: day, $0.10`;
+  expect(page.text).toContain(link);
 });

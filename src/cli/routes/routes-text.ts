@@ -50,13 +50,14 @@ function ruleRows({
   line,
   settle,
   members = {},
+  ways = [],
 }: RuleView): readonly Cells[] {
   const when = settle === undefined ? "" : ", after the work";
   const [first, ...others] =
     action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...[...others, ...Object.entries(members).map(memberText)].map((price) => {
+    ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
       return ["", "", price, "", ""];
     }),
   ];
