@@ -24,7 +24,7 @@ import { routeView } from "./catalogue.ts";
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
 /** A route of the listing, as it is found. */
-export interface Listed {
+export interface ListedRoute {
   readonly route: RouteSettings;
   readonly action: PricedAction;
   readonly offers: readonly Offer[];

@@ -50,7 +50,7 @@ import {
   onlyStopped,
   purchaseOf,
   soldRoute,
-  type Listed,
+  type ListedRoute,
   type SoldEntry,
 } from "./described.ts";
 import { codingFor } from "../http/content-coding.ts";
@@ -402,8 +402,8 @@ function* listed({
   routes,
   publicUrl,
   passes,
-}: Pick<Config, "routes" | "publicUrl" | "passes">): Steps<readonly Listed[]> {
-  const found: Listed[] = [];
+}: Pick<Config, "routes" | "publicUrl" | "passes">): Steps<readonly ListedRoute[]> {
+  const found: ListedRoute[] = [];
   for (const route of routes) {
     yield;
     const { action, methods, pattern } = route;
