@@ -10,6 +10,8 @@ const STORE = "src/ledger/sqlite/sqlite-pots.ts";
 const RESOLUTION = "src/ledger/resolution.ts";
 const PLAN = "test/unit/app/refunding-credits.test.ts";
 const TEXT = "test/unit/ledger/refunded-credits-text.test.ts";
+const BALANCE = "test/integration/cli/pay-balance.test.ts";
+const SIGNING_IN = "src/buyer/sign-in.ts";
 const REAPING = "src/ledger/sqlite/sqlite-reaping.ts";
 const LEASES = "src/payments/credits/pot-leases.ts";
 const POT = "src/payments/credits/leased-pot.ts";
@@ -200,5 +202,20 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     file: "src/app/refunding-credits.ts",
     find: "there.filter((each) => mayBeSent(each.network))",
     put: "there.filter((each) => mayBeSent(each.network) || there.length > 0)",
+  }),
+  caughtBy(BALANCE, "has a buyer sign in at another place than he has asked", {
+    file: SIGNING_IN,
+    find: "if (info.domain !== url.host || !isHere) {",
+    put: "if (!isHere) {",
+  }),
+  caughtBy(BALANCE, "has a buyer sign in for a URL of another place", {
+    file: SIGNING_IN,
+    find: "if (info.domain !== url.host || !isHere) {",
+    put: "if (info.domain !== url.host) {",
+  }),
+  caughtBy(BALANCE, "has a buyer sign lines that are none of a challenge", {
+    file: SIGNING_IN,
+    find: "value.length <= MAX_LINE && LINE.test(value);",
+    put: "value.length <= MAX_LINE;",
   }),
 ];
