@@ -93,6 +93,19 @@ describe("a pass", () => {
     expect(await charged(buyer)).toBe(30_000n);
   });
 
+  it("says where its receipt has led what is left of it", async () => {
+    const buyer = await richBuyer(chain);
+    const bought = await returningBuyer(gateway.url, buyer)("/.x402/passes/five");
+    const { extensions } = headerJson(bought.headers, "PAYMENT-RESPONSE");
+    const { pathname } = new URL(String(extensions["payment-status"].info.url));
+    const status = async () => Object(await (await fetch(gateway.url + pathname)).json());
+    expect((await status()).uses).toBeUndefined();
+    const session = await sessionOf(buyer);
+    for (const path of ["/articles/1", "/articles/2"]) await asks(session, path);
+    await expect.poll(async () => (await status()).uses?.left).toBe(3);
+    expect(Date.parse((await status()).uses.until)).toBeGreaterThan(Date.now());
+  });
+
   it("is nobody's who has bought nothing, nor for a payment of a single request", async () => {
     const buyer = await richBuyer(chain);
     expect((await returningBuyer(gateway.url, buyer)("/articles/1")).status).toBe(200);
