@@ -51,6 +51,7 @@ function ruleRows({
   settle,
   credits,
   members = {},
+  ways = [],
 }: RuleView): readonly Cells[] {
   const when =
     (settle === undefined ? "" : ", after the work") +
@@ -59,7 +60,7 @@ function ruleRows({
     action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...[...others, ...Object.entries(members).map(memberText)].map((price) => {
+    ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
       return ["", "", price, "", ""];
     }),
   ];

@@ -14,7 +14,7 @@ import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
 import { Conflicts } from "./conflicts.ts";
-import { readRouteKey } from "./route-key.ts";
+import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
   jsonObject,
