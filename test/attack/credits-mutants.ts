@@ -57,8 +57,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SPENDING_TEST, "spends where a purchase grants it", {
     file: SPENDING,
-    find: "return plan.grant === null && readsBody",
-    put: "return readsBody",
+    find: "plan.grants.length === 0 && plan.quota === null",
+    put: "plan.quota === null",
   }),
   caughtBy(SPENDING_TEST, "spends the most that a computed price may be", {
     file: SPENDING,

@@ -24,6 +24,7 @@ import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
+import { CREDITS_MUTANTS } from "./credits-mutants.ts";
 import { WORK_MUTANTS } from "./work-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -41,6 +42,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
   ...WORK_MUTANTS,
+  ...CREDITS_MUTANTS,
   ...COUNTED_MUTANTS,
 ];
 
