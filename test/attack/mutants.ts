@@ -12,6 +12,7 @@ import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
+import { CREDIT_MUTANTS } from "./credit-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Mutant } from "./mutant.ts";
@@ -40,6 +41,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
   ...WORK_MUTANTS,
+  ...CREDIT_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */
