@@ -22,7 +22,7 @@ const REFUNDING = {
 /** @param status undefined: it is swept away, or was given back */
 export function statusAnswer(status: PaymentStatus | undefined, lines: readonly string[]): Answer {
   if (status === undefined) return errorAnswer(404, "not found", lines);
-  const { network, asset, amount, transaction, refund } = status;
+  const { network, asset, amount, transaction, refund, metered } = status;
   const told = {
     state: stateOf(status),
     network,
@@ -30,6 +30,8 @@ export function statusAnswer(status: PaymentStatus | undefined, lines: readonly 
     amount,
     transaction,
     refundTransaction: refund?.transaction ?? null,
+    // Of what is charged by use; `change` is in its buyer's balance.
+    ...(metered !== null && { metered }),
   };
   return { status: 200, lines, body: JSON.stringify(told) };
 }

@@ -23,7 +23,8 @@ import {
   mayCollect,
 } from "./payment-judgement.ts";
 import { digestedTarget } from "./stored-target.ts";
-import type { PaymentRow } from "./payment-row.ts";
+import { changeOf, meteredAmounts, meteredNote, type MeteredSale } from "./metered.ts";
+import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { askedRefund } from "./refunds.ts";
 import { paidBack } from "./resolution.ts";
 
@@ -53,7 +54,7 @@ function fits(row: PaymentRow, sale: SaleTerms): boolean {
 
 export function deliverAll(
   row: Row,
-  { sold: given, again }: Omit<TransitionOf<"delivered">, "kind">,
+  { sold: given, again, metered }: Omit<TransitionOf<"delivered">, "kind">,
   moment: Moment,
 ): Step<void> {
   if (row?.state === "DELIVERED") return DONE;
@@ -63,6 +64,7 @@ export function deliverAll(
   const kept = keepable(given);
   const replayUntilMs = kept === null ? null : moment.nowMs + REPLAY_MS;
   const served = kept?.target ?? again?.target;
+  const used = metered && usedOf(row, metered);
   const next: PaymentRow = {
     ...after(row),
     state: "DELIVERED",
@@ -72,10 +74,19 @@ export function deliverAll(
     replayUntilMs,
     repeats: 0,
     repeatUntilMs: again === undefined ? null : moment.nowMs + again.forMs,
+    ...(used !== undefined && { metered: JSON.stringify(used.amounts), fills: used.fills }),
   };
-  const note = kept === null ? "" : "the answer is kept";
+  const notes = [...(kept === null ? [] : ["the answer is kept"]), ...(used ? [used.note] : [])];
+  const note = notes.join("; ");
   const answer = kept && replayUntilMs && { response: kept.response, untilMs: replayUntilMs };
   return { outcome: undefined, next, note, ...(answer && { answer }) };
+}
+
+/** What has filled a pot by itself has no change: it is all in there. */
+function usedOf(row: PaymentRow, metered: MeteredSale) {
+  const amounts = meteredAmounts(metered, BigInt(amountOf(requestOf(row))));
+  const fills = row.fills ?? changeOf(metered, amounts);
+  return { amounts, fills, note: meteredNote(amounts) };
 }
 
 function keepable(given: SoldAnswer | undefined): SoldAnswer | null {

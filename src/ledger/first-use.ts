@@ -60,5 +60,6 @@ export function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     refund: null,
     refundCountedMs: null,
     fills: first.fills === undefined ? null : storedFill(first.fills),
+    metered: null,
   };
 }

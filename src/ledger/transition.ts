@@ -5,6 +5,7 @@
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
+import type { MeteredAmounts, MeteredSale } from "./metered.ts";
 import type { PotFill } from "./pots.ts";
 import type { RefundOutcome, RefundStep, RefundSummary } from "./refund-steps.ts";
 
@@ -344,9 +345,13 @@ interface Given {
   delivering: { readonly sale?: SaleTerms };
   /**
    * DELIVERING -> DELIVERED: sold, with the answer where it is no larger than {@link MAX_STORED_BODY_BYTES} and so can
-   * be kept; `again` where it may be fetched again.
+   * be kept; `again` where it may be fetched again; `metered` where it is charged by what it has used.
    */
-  delivered: { readonly sold?: SoldAnswer | undefined; readonly again?: Again | undefined };
+  delivered: {
+    readonly sold?: SoldAnswer | undefined;
+    readonly again?: Again | undefined;
+    readonly metered?: MeteredSale | undefined;
+  };
   /** DELIVERING -> SETTLED: the upstream failed or the client left. */
   undelivered: { readonly broken: BrokenDelivery };
   /** The kept answer is given to an identical request. It is owed until it is `collected`. */
@@ -402,6 +407,8 @@ export interface PaymentStatus {
   /** Paid back by the seller by other means. */
   readonly isPaidBack: boolean;
   readonly refund: RefundSummary | null;
+  /** What of it was used, where it was delivered by a route that charges so. */
+  readonly metered: MeteredAmounts | null;
 }
 
 /** What comes of it; nothing of those that are not named. */

@@ -389,6 +389,8 @@ export const MIGRATIONS: readonly string[] = [
   // Of answers that were kept before their payment was settled: which body they answer.
   `ALTER TABLE coinslot.responses ADD COLUMN body_hash text;`,
   POTS_SCHEMA,
+  // What of a payment was used, where that is what it is charged by.
+  `ALTER TABLE coinslot.payments ADD COLUMN metered text;`,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

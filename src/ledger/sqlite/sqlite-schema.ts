@@ -424,6 +424,8 @@ const MIGRATIONS: readonly string[] = [
   // Of answers that were kept before their payment was settled: which body they answer.
   `ALTER TABLE responses ADD COLUMN body_hash TEXT;`,
   POTS_SCHEMA,
+  // What of a payment was used, where that is what it is charged by.
+  `ALTER TABLE payments ADD COLUMN metered TEXT CHECK (json_valid(metered));`,
 ];
 
 /** What this program reads and writes. */

@@ -143,6 +143,58 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await ledger.books.show(key)).toBeUndefined();
   });
 
+  it("what an answer has not used is put into a pot in the step that delivers it, and once", async () => {
+    const { ledger } = place();
+    const metered = { pot: POT, charged: 400n, usage: "200", reason: null };
+    const deliver = async (number: number, change: object = {}) => {
+      const payment = examplePayment(number);
+      const { key } = payment;
+      await ledger.step(key, { kind: "claim", terms: termsOf(payment, { route: ROUTE }) });
+      await sign(ledger, [payment]);
+      await settle(ledger, payment);
+      await ledger.step(key, { kind: "delivering" });
+      await ledger.step(key, { kind: "delivered", metered: { ...metered, ...change } });
+      await ledger.step(key, { kind: "delivered", metered });
+      return (await ledger.step(key, { kind: "status" }))?.metered;
+    };
+    const amounts = { charged: "400", change: "9600", usage: "200", reason: null };
+    expect(await deliver(1)).toEqual(amounts);
+    expect(await inPot(ledger)).toEqual([9_600n, 0n]);
+    // All of it, whoever says that it was more, and none of it.
+    const all = { charged: String(PAID), change: "0", usage: null, reason: "absent" };
+    expect(await deliver(2, { charged: PAID + 1n, usage: null, reason: "absent" })).toEqual(all);
+    expect(await inPot(ledger)).toEqual([9_600n, 0n]);
+    expect(await deliver(3, { charged: 0n, usage: "0" })).toMatchObject({ change: String(PAID) });
+    expect(await inPot(ledger)).toEqual([9_600n + PAID, 0n]);
+    expect(await sum(ledger)).toMatchObject({ bought: 9_600n + PAID, used: 0n });
+    // Nor is it paid back beside that, or given once more.
+    const { key } = examplePayment(1);
+    const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
+    expect(await ledger.step(key, { kind: "resolve", resolution })).toMatchObject({
+      kind: "refused",
+      reason: expect.stringMatching(/balance/),
+    });
+    expect(await ledger.step(key, { kind: "change", fill: { pot: POT, amount: 1n } })).toBe(false);
+    const note = "400 charged for 200 used, 9600 in its buyer's balance";
+    expect((await ledger.books.show(key))?.events.at(-1)).toMatchObject({ note });
+  });
+
+  it("nothing is left of an answer that was not delivered, and all of it is owed", async () => {
+    const { ledger } = place();
+    const payment = examplePayment(1);
+    const { key } = payment;
+    await ledger.step(key, { kind: "claim", terms: termsOf(payment, { route: ROUTE }) });
+    await sign(ledger, [payment]);
+    await settle(ledger, payment);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+    expect(await inPot(ledger)).toEqual([0n, 0n]);
+    expect(await ledger.step(key, { kind: "status" })).toMatchObject({
+      state: "SETTLED",
+      metered: null,
+    });
+  });
+
   it("change of a payment that is paid is put into a pot once, and no more than was paid", async () => {
     const { ledger } = place();
     const payment = examplePayment(1);
