@@ -7,9 +7,7 @@ import {
   REPLAY_MS,
   type BrokenDelivery,
   type Collector,
-  type Fingerprint,
   type SaleTerms,
-  type SoldAnswer,
   type TransitionOf,
 } from "./transition.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
@@ -22,6 +20,7 @@ import {
   isReplayable,
   mayCollect,
 } from "./payment-judgement.ts";
+import type { Fingerprint, SoldAnswer } from "./sold-answer.ts";
 import { digestedTarget } from "./stored-target.ts";
 import { changeOf, meteredAmounts, meteredNote, type MeteredSale } from "./metered.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";

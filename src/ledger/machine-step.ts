@@ -1,7 +1,7 @@
 /** What the transitions of `machine.ts` are made of. */
 import { LedgerConflict } from "./ledger-fault.ts";
 import type { PaymentRow } from "./payment-row.ts";
-import type { StoredResponse } from "./transition.ts";
+import type { StoredResponse } from "./sold-answer.ts";
 
 /** Who acts, and when. */
 export interface Moment {
