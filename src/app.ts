@@ -278,6 +278,7 @@ function openSide(
     config,
     telemetry,
     payments,
+    pots: redemptions.pots,
     feePayers,
     networks,
     drafts,

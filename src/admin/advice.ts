@@ -249,6 +249,7 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   "shadow-paid":
     "nothing was charged: the route is in shadow mode, and the payment that was shown is as good as before",
   denied: "nothing is left to do",
+  credits: "nothing is left to do: it was paid from what its buyer has prepaid",
   member: "nothing was asked: whoever has signed in has it for nothing",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:
@@ -269,8 +270,8 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   undelivered:
     "paid, and the buyer did not get all of it: the same payment can be sent again. Look at the backend",
   unsold:
-    "nothing was charged: the route is paid after the work (`settle: after`), and the backend had nothing to sell. The " +
-    "same payment can be sent again; look at the backend where it should have had",
+    "nothing was charged: the route is paid after the work (`settle: after`, or from a balance), and the backend had nothing " +
+    "to sell. The same payment can be sent again; look at the backend where it should have had",
 };
 
 const TRY_AGAIN =

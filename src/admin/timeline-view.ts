@@ -65,12 +65,13 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   unavailable: "no payment taken",
   unknown: "outcome not known yet",
   paid: "paid and delivered",
+  credits: "paid from a balance",
   member: "known, and not asked to pay",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
   unsold: "nothing to sell, not charged",
 };
-const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "member", "replayed"]);
+const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "credits", "member", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {

@@ -15,6 +15,8 @@ import type { ToldCertificates } from "../certificates/told.ts";
 import { HeldCertificates } from "../gateway/listener/held-certificates.ts";
 import { Listener } from "../gateway/listener/listener.ts";
 import { Redirect, type RedirectPlaces } from "../gateway/listener/redirect.ts";
+import type { Pots } from "../ledger/ledger.ts";
+import { PotLeases } from "../payments/credits/pot-leases.ts";
 import type { FeePayers, NetworkStates } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
@@ -57,6 +59,8 @@ export interface PublicSideOptions {
   readonly publish: SitesPublisher;
   /** Default: nobody is asked who he is. */
   readonly signInKey?: Uint8Array | undefined;
+  /** Of this process' life: what buyers have prepaid, and what is counted. */
+  readonly pots: Pots;
   /** Default: none. */
   readonly drafts?: Drafts;
   /** Configurations that were replaced a short while ago, the newest first. */
@@ -82,6 +86,7 @@ export class PublicSide {
   readonly #gateway: Gateway;
   readonly #paywall: Paywall;
   readonly #blockhashes: BlockhashHints;
+  readonly #leases: PotLeases;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
   /**
@@ -121,9 +126,12 @@ export class PublicSide {
       time: systemTime,
     }));
     this.#blockhashes = new BlockhashHints(drafts, systemTime);
+    const atRisk = (): bigint => this.#config.credits?.atRisk ?? 0n;
+    this.#leases = new PotLeases({ pots: lasting.pots, atRisk, time: systemTime, logger });
     this.#gateway = new Gateway({
       ...atOnce(this.#settings(publish)),
       paywall,
+      leases: this.#leases,
       drafts,
       telemetry,
       challenged: this.#held,
@@ -260,6 +268,7 @@ export class PublicSide {
     await this.#sidecar?.drain(signal);
     // Settlements and deliveries go on after their clients have left.
     await this.#gateway.work.drain(signal);
+    await this.#leases.drain();
     // Whoever asked for it hears of its faults.
     await this.#configuring.catch(() => undefined);
     const engines = [...this.#backends.engines.values()];

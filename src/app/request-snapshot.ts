@@ -20,6 +20,7 @@ import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quo
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
+import { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
@@ -134,6 +135,8 @@ export function* snapshotSteps(
       };
       const page = pageOf(offers, action);
       const { cacheControl, repeat, redirects, grantMs: forMs } = action;
+      const creditsOf = ({ offers: each }: Pick<PricedAction, "offers">): CreditPrice | null =>
+        action.credits ? creditPrice(each) : null;
       const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
       const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
@@ -142,10 +145,11 @@ export function* snapshotSteps(
         const priced = { ...action, offers: own };
         const asking = offersOf({ route, action: priced, publicUrl: base, method });
         const shown = new Offers(asking, feePayers, terms);
-        return { group, list, offers: shown, page: pageOf(shown, priced) };
+        const credits = creditsOf(priced);
+        return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter };
+      const known = { members, grant, isSettledAfter, credits: creditsOf(action) };
       const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
@@ -232,6 +236,14 @@ function shadowOf(
     const own = price.priceOf(request);
     return own.ok ? dollarsText(own.value) : "no price";
   };
+}
+
+function creditPrice(offers: PricedAction["offers"]): CreditPrice {
+  return new CreditPrice(
+    offers.map(({ network, asset, amountAtomic }) => {
+      return { network, asset, amount: BigInt(amountAtomic) };
+    }),
+  );
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {

@@ -13,6 +13,7 @@ import { atOnce } from "../time/breath.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
+import { RemotePots } from "../workers/remote-pots.ts";
 import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
 import { openAccess } from "./access.ts";
@@ -143,6 +144,7 @@ class Worker {
       config,
       telemetry: { logger, metrics, timeline, access: openAccess(config, { logger, metrics }) },
       payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
+      pots: new RemotePots(channel),
       feePayers,
       networks,
       drafts: new RemoteDrafts(channel, order.draftNetworks),

@@ -4,6 +4,7 @@
  * a sentence about the value that they point at. What the keys mean is written here, too, for editors.
  */
 import { z } from "zod";
+import { credits, type CreditsConfig } from "./credits.ts";
 import { facilitator, type FacilitatorSettings } from "./facilitator/facilitator.ts";
 import { refunds, type RefundSettings } from "./facilitator/refunds.ts";
 import { hosts, type HostSettings } from "./hosts.ts";
@@ -117,6 +118,8 @@ export interface Config {
   readonly payers: PayerRules;
   readonly members: MemberSettings;
   readonly sessions: SessionSettings;
+  /** Null: nothing is prepaid here. */
+  readonly credits: CreditsConfig | null;
   /** Null: what is paid back is paid by other means. */
   readonly refunds: RefundSettings | null;
   /** Who is told what has happened, in the order written; names are unique. */
@@ -290,6 +293,11 @@ export const documentSchema = map({
   payers: section(payers, "Who may not pay, or who alone may."),
   members: section(members, MEMBERS_USAGE),
   sessions: section(sessions, "For how long who has signed in is known."),
+  credits: optional(
+    credits,
+    "What buyers can prepay, and spend on routes without a payment for each request: { packs: [$1, $5] }. A balance belongs to " +
+      "the address that has paid, on all networks of one family. Without it: nothing.",
+  ),
   facilitator: section(
     facilitator,
     "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",

@@ -1,5 +1,6 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import type { Config, ConfigDocument } from "./document.ts";
+import { resolveCredits } from "./credits.ts";
 import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
 import type { AskedName } from "./listener/certificates.ts";
@@ -87,6 +88,7 @@ export function resolve(
     payers: resolvePayers(document.payers, context),
     members: resolveMembers(document.members, context),
     sessions: resolveSessions(document.sessions),
+    credits: resolveCredits(document.credits, context),
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),

@@ -1,10 +1,13 @@
 /** What the access log is told of a request: noted while it is served, and written when it was answered. */
+import type { CreditDraw } from "../payments/credits/credit-price.ts";
 import type { PricedRequest } from "../pricing/computed-price.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { PAYMENT_NAMES } from "../x402/header.ts";
+import { networkOf } from "../x402/network.ts";
+import type { ProvenAccount } from "../x402/session.ts";
 import { isSameToken } from "../x402/token.ts";
 import type { PaymentRequirements, SettleResponse } from "../x402/x402.ts";
 import { readClient } from "./client/client.ts";
@@ -59,6 +62,23 @@ export function noteSale(
     network,
     payer: payer ?? "",
     transaction,
+  };
+}
+
+/** What a request has cost of a balance. */
+export function noteCredits(
+  { access }: Visitor,
+  { address: payer }: Pick<ProvenAccount, "address">,
+  { amount, network }: CreditDraw,
+): void {
+  if (access === null) return;
+  const { decimals, symbol: asset } = networkOf(network).asset;
+  access.sale = {
+    amount: formatAmount(amount, decimals),
+    asset,
+    network,
+    payer,
+    transaction: null,
   };
 }
 

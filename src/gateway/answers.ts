@@ -223,6 +223,9 @@ export function helpOf(support: string | null | undefined): Help {
   return { lines: ["Link", `<${support}>; rel="help"`], words: `: ${support}` };
 }
 
+/** Says what an answer has cost its buyer of his balance: `0.001 USDC`. Not there: nothing. */
+export const CHARGED_HEADER = "X-402-Charged";
+
 const NO_HELP: Help = { lines: [], words: "" };
 const ASK_THE_SELLER = "ask the seller";
 
@@ -244,7 +247,14 @@ export function corsLines(
 }
 
 /** What a page needs of an answer beside what it costs: when to come again, what it got a part of, and where help is. */
-const EXPOSED_BESIDE = ["Retry-After", "ETag", "Content-Range", "Content-Disposition", "Link"];
+const EXPOSED_BESIDE = [
+  "Retry-After",
+  "ETag",
+  "Content-Range",
+  "Content-Disposition",
+  "Link",
+  CHARGED_HEADER,
+];
 const EXPOSED = [
   "Access-Control-Expose-Headers",
   [PAYMENT_REQUIRED_HEADER, ...Object.values(RECEIPT_HEADERS).toReversed(), ...EXPOSED_BESIDE].join(

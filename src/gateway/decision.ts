@@ -29,6 +29,7 @@ import { isNamed } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
 import { memberOf, type MemberTerms } from "./membership.ts";
+import type { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { Offers } from "../payments/sale/offers.ts";
 import type { Grant } from "../payments/sale/payment-service.ts";
 import type { Match, Router } from "./paths/router.ts";
@@ -92,6 +93,8 @@ export interface PricedPlan {
   readonly grant: Grant | null;
   /** The backend works first, and is paid for what it has answered. */
   readonly isSettledAfter: boolean;
+  /** What it costs from a balance; null: it is not paid so. */
+  readonly credits: CreditPrice | null;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */

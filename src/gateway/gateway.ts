@@ -14,6 +14,7 @@
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
  *                                                                   with; a page where a browser asks; by a body that
  *                                                                   decides the price: crowded | unpriced | challenge
+ *                      -> signed-in, with a balance -> a place -> forward, and debit it
  *                      -> signed-in | presented -> crowded -------> answer 503
  *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
  *                                                       -> barred ------> answer 403 | 429 | 503
@@ -76,6 +77,7 @@ import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { memberOf, membershipsOf } from "./membership.ts";
 import { isAwaited } from "./priced-body.ts";
+import { Spending } from "./spending.ts";
 import { priceByBody } from "./pricing-visit.ts";
 import { Passing } from "./passing.ts";
 import { decideInSpan, RequestTrace } from "./request-trace.ts";
@@ -108,6 +110,7 @@ export class Gateway {
   readonly #endings: Endings;
   readonly #tellings: Tellings;
   readonly #passing: Passing;
+  readonly #spending: Spending;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
@@ -122,6 +125,7 @@ export class Gateway {
     const clientOf: ClientOf = (...asked) => this.#clientOf(...asked);
     this.#tellings = new Tellings(paywall, this.work, clientOf);
     this.#passing = new Passing(telemetry, this.work, clientOf);
+    this.#spending = new Spending(telemetry, this.work, options.leases);
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
     this.#unnamed = new UnnamedProxies(telemetry.logger);
@@ -226,10 +230,17 @@ export class Gateway {
     { snapshot, cors, ground }: ServedSite,
   ): RequestEnding | Promise<RequestEnding> {
     const client = this.#clientOf(visitor.request, settings, { snapshot });
-    beginEntry(this.#telemetry, visitor, decision, client);
     const lines = corsLines(cors, visitor.request);
     const { help } = ground.told;
     const visit = { visitor, decision, client, lines, help, challenge, snapshot };
+    const spent = decision.kind === "signed-in" && this.#spending.first({ ...visit, decision });
+    if (spent) return spent.then((ending) => ending ?? this.#sellTo(visit));
+    return this.#sellTo(visit);
+  }
+
+  #sellTo(visit: PricedVisit): RequestEnding | Promise<RequestEnding> {
+    const { visitor, decision, client, challenge } = visit;
+    beginEntry(this.#telemetry, visitor, decision, client);
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
     const isAsked = decision.kind === "challenge" || decision.kind === "malformed";
@@ -416,11 +427,11 @@ export class Gateway {
     }
   }
 
-  /** It is proven who asks: he has it for nothing, or is asked what it costs him. */
-  #endRecognized(
+  /** It is proven who asks: he has it for nothing, has prepaid it, or is asked what it costs him. */
+  async #endRecognized(
     visit: PricedVisit,
     { account, granted }: Extract<Admission, { kind: "recognized" }>,
-  ): RequestEnding | Promise<RequestEnding> {
+  ): Promise<RequestEnding> {
     const { visitor, decision, client, lines, challenge } = visit;
     const { plan, target, path } = decision;
     const member = memberOf(plan.members, account);
@@ -428,6 +439,10 @@ export class Gateway {
       const group = granted === null ? (member?.group ?? null) : null;
       const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
       return this.#passing.recognized(visitor, { ...known, target, path }, { client, lines });
+    }
+    if (decision.kind === "signed-in") {
+      const spent = await this.#spending.recognized({ ...visit, decision });
+      if (spent !== null) return spent;
     }
     challenge.known(client);
     if (member === undefined) return this.#ask(visit, decision);

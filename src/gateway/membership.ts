@@ -1,5 +1,6 @@
 /** Whom a route costs something else: members of its groups, by the account that they have proven to be theirs. */
 import type { OfferPage } from "./offers/offer-page.ts";
+import type { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { Offers } from "../payments/sale/offers.ts";
 import type { Memberships } from "../payments/sale/payment-service.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
@@ -15,6 +16,8 @@ export interface MemberTerms {
   readonly offers: Offers | null;
   /** As of a plan. */
   readonly page: OfferPage | null;
+  /** As of a plan. Default: null. */
+  readonly credits?: CreditPrice | null;
 }
 
 type Groups = readonly MemberTerms[];

@@ -3,6 +3,7 @@
  * what becomes of a request (`gateway.ts`).
  */
 import { HostTable } from "../http/host-names.ts";
+import type { PotLeases } from "../payments/credits/pot-leases.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -50,6 +51,8 @@ export interface GatewayOptions extends GatewaySettings {
   /** Default: none. */
   readonly drafts?: Drafts;
   readonly telemetry: Telemetry;
+  /** Of this process, on what buyers have prepaid. Default: nobody has. */
+  readonly leases?: Pick<PotLeases, "reserve"> | undefined;
   /** What answers an authority that looks whether a name is ours. Default: nobody is asked to. */
   readonly challenged?: Pick<HeldCertificates, "answers">;
 }

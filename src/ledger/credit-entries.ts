@@ -26,16 +26,13 @@ export function fillEntries(fill: PotFill, route: string | null, nowMs: number):
   return creditEntries("credits bought", fill.pot, uses, nowMs);
 }
 
-/** The entries of what was used of a pot, and of what has come back into it. */
+/** The entries of what was used of a pot. */
 export function useEntries(
   pot: string,
-  { uses, returns }: Pick<JudgedDraw, "uses" | "returns">,
+  { uses }: Pick<JudgedDraw, "uses">,
   nowMs: number,
 ): readonly Entry[] {
-  return [
-    ...creditEntries("credits used", pot, uses, nowMs),
-    ...creditEntries("credits bought", pot, returns, nowMs),
-  ];
+  return creditEntries("credits used", pot, uses, nowMs);
 }
 
 /** Of nobody by name: sums stay when a payer is forgotten. */

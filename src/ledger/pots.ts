@@ -7,7 +7,13 @@
  * what came in is what was used, what is free, and what is leased.
  */
 import { isEvmAddress } from "../x402/address.ts";
-import { NETWORK_NAMES, networkOf, type Asset, type Network } from "../x402/network.ts";
+import {
+  NETWORK_NAMES,
+  networkOf,
+  type Asset,
+  type Network,
+  type NetworkName,
+} from "../x402/network.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
@@ -45,8 +51,6 @@ export interface PotUse {
 export interface PotChunk {
   readonly turn: number;
   readonly uses: readonly PotUse[];
-  /** What chunks before have used for requests that were then refused: it comes back. */
-  readonly returns?: readonly PotUse[];
 }
 
 /** What a life says of its lease on a pot, and asks of it. */
@@ -104,13 +108,19 @@ function familyOf({ kind, testnet }: Pick<Network, "kind" | "testnet">): string 
   return testnet ? `${kind}-testnet` : kind;
 }
 
-/** The pot of what a payer has prepaid with the token of a network, on all networks of its family. */
+/**
+ * The pot of what a payer has prepaid with the token of a network: on all networks of its family.
+ * @param codeOn the network on which the payer's code has signed, where no key has: the code at the same address may be
+ *   somebody else's on any other, so that what it has paid for is its own there alone
+ */
 export function creditsPot(
   network: Pick<Network, "kind" | "testnet"> & { readonly asset: { readonly symbol: string } },
   payer: string,
+  codeOn?: NetworkName,
 ): string {
   const name = isEvmAddress(payer) ? payer.toLowerCase() : payer;
-  return `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  const pot = `${CREDITS}${familyOf(network)}/${network.asset.symbol}/${name}`;
+  return codeOn === undefined ? pot : `${pot}@${codeOn}`;
 }
 
 /** The token of a family that credits are counted in, undefined where there is none of that symbol. */
@@ -122,7 +132,11 @@ export function creditsToken(family: string, symbol: string): Asset | undefined 
 
 /** All pots of what a payer may have prepaid. */
 export function creditsPotsOf(payer: string): readonly string[] {
-  return [...new Set(NETWORK_NAMES.map((name) => creditsPot(networkOf(name), payer)))];
+  const all = NETWORK_NAMES.flatMap((name) => {
+    const network = networkOf(name);
+    return [creditsPot(network, payer), creditsPot(network, payer, name)];
+  });
+  return [...new Set(all)];
 }
 
 /** What was debited from it and not written, and then lost, is the seller's money. */
@@ -159,7 +173,6 @@ export interface JudgedDraw {
   readonly lease?: PotLease | null;
   /** Written for the first time. */
   readonly uses: readonly PotUse[];
-  readonly returns: readonly PotUse[];
 }
 
 /** Who asks, and when. */
@@ -188,8 +201,7 @@ export function judgeDraw(
   }
   const written = draw.chunks.filter(({ turn }) => turn > (lease?.turn ?? 0));
   const uses = written.flatMap((chunk) => chunk.uses);
-  const returns = written.flatMap((chunk) => chunk.returns ?? []);
-  const used = sumOf(uses) - sumOf(returns);
+  const used = sumOf(uses);
   const isOver = (draw.isHeld && lease === undefined) || used > (lease?.held ?? 0n);
   if (isOver || pot === undefined) {
     const drawn = { pot: name, held: 0n, whole: wholeOf(pot), isWanted: false, isOver };
@@ -210,11 +222,10 @@ export function judgeDraw(
     pot: row,
     lease: { held: next, turn: draw.turn },
     uses,
-    returns,
   };
 }
 
-const NOTHING_WRITTEN = { uses: [], returns: [] } as const;
+const NOTHING_WRITTEN = { uses: [] } as const;
 
 function sumOf(uses: readonly PotUse[]): bigint {
   return uses.reduce((sum, { amount }) => sum + amount, 0n);
@@ -273,8 +284,7 @@ export function requireDraws(draws: readonly PotDraw[]): void {
   if (names.size < draws.length || draws.length > MAX_DRAWS)
     throw new TypeError("too many pots in one question, or one of them twice");
   for (const { base, first, wish, chunks } of draws) {
-    const moved = chunks.flatMap(({ uses, returns = [] }) => [...uses, ...returns]);
-    const amounts = moved.map(({ amount }) => amount);
+    const amounts = chunks.flatMap(({ uses }) => uses.map(({ amount }) => amount));
     if ([base, first, wish, ...amounts].some((amount) => amount < 0n))
       throw new TypeError("nothing of a pot is less than nothing");
   }

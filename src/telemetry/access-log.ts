@@ -52,7 +52,8 @@ export interface AccessSale {
   readonly asset: string | null;
   readonly network: string;
   readonly payer: string;
-  readonly transaction: string;
+  /** Null: it was paid from a balance. */
+  readonly transaction: string | null;
 }
 
 /** What is noted of a request while it is served. */
@@ -165,7 +166,7 @@ function jsonLine(entry: AccessEntry, time: string): string {
       line += `,"amount":"${amount}","asset":${quoted(asset ?? "", MAX_WORD)}`;
     }
     line += `,"network":${quoted(network, MAX_WORD)},"payer":${quoted(payer, MAX_WORD)}`;
-    line += `,"transaction":${quoted(transaction, MAX_WORD)}`;
+    if (transaction !== null) line += `,"transaction":${quoted(transaction, MAX_WORD)}`;
   }
   if (entry.would !== null) line += `,"would":${quoted(entry.would, MAX_WORD)}`;
   if (payment !== null) line += `,"payment":"${payment}"`;

@@ -43,6 +43,7 @@ export const PAYMENT_OUTCOMES = [
   "unavailable",
   "unknown",
   "paid",
+  "credits",
   "member",
   "replayed",
   "undelivered",

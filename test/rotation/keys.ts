@@ -123,6 +123,7 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   grants: "24h",
   checkInput: false,
   settle: "after",
+  credits: true,
   upstream: "other",
 };
 
@@ -347,6 +348,8 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ),
   only("sessions.for", ["sessions"], { for: "2h" }),
   only("sessions.notBefore", ["sessions"], { notBefore: "2026-01-31T12:00:00Z" }),
+  only("credits.packs", ["credits"], { packs: ["$1", "$5"] }),
+  only("credits.atRisk", ["credits"], { packs: ["$1"], atRisk: "$2" }),
   named("limits.gas", () => [
     [["limits", "gas"], "$100000/h"],
     [[...EVM, "nativePrice"], "$2500"],

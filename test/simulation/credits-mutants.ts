@@ -10,6 +10,7 @@ const STORE = "src/ledger/sqlite/sqlite-pots.ts";
 const REAPING = "src/ledger/sqlite/sqlite-reaping.ts";
 const LEASES = "src/payments/credits/pot-leases.ts";
 const POT = "src/payments/credits/leased-pot.ts";
+const RISK = "src/payments/credits/risk.ts";
 
 export const CREDITS_MUTANTS: readonly Mutant[] = [
   caughtBy(WORLDS, "uses a lease that is not stored", {
@@ -53,9 +54,24 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     put: "while (this.#isOpen && time.now() < 0)",
   }),
   caughtBy(WORLDS, "answers for more than the seller risks", {
+    file: RISK,
+    find: "this.#taken === 0n || this.#taken + amount <= this.#limit()",
+    put: "this.#taken === 0n || this.#taken <= this.#limit()",
+  }),
+  caughtBy(LEASING, "has requests wait for their part of the risk for ever", {
+    file: RISK,
+    find: "for (const each of [late, signal]) each?.addEventListener",
+    put: "for (const each of [signal]) each?.addEventListener",
+  }),
+  caughtBy(LEASING, "has any number of requests wait for their part of the risk", {
+    file: RISK,
+    find: `    if (this.#queue.size >= MAX_RISK_WAITING) return "busy";\n`,
+    put: "",
+  }),
+  caughtBy(LEASING, "keeps at risk what a request had of a lease that was lost", {
     file: LEASES,
-    find: "if (!isWithin) return pot.written(use, nowMs);",
-    put: "if (!isWithin) return true;",
+    find: "      if (isCounted) this.#risk.give(max);\n",
+    put: "",
   }),
   caughtBy(WORLDS, "debits what was reserved in place of what was used", {
     file: LEASES,
@@ -94,18 +110,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEASING, "debits what was reserved of a lease that was lost", {
     file: LEASES,
-    find: "if (this.#generation !== this.#pot.generation) return used === 0n;",
-    put: "",
-  }),
-  caughtBy(LEASING, "debits an answer that was given up", {
-    file: POT,
-    find: "      this.#returns.push(use);\n",
-    put: "",
-  }),
-  caughtBy(LEASING, "lets an answer wait for its debit for ever", {
-    file: LEASES,
-    find: "    pot.giveUp(nowMs - SETTLE_WAIT_MS);\n",
-    put: "",
+    find: "const isLost = this.#generation !== this.#pot.generation;",
+    put: "const isLost = this.#generation > this.#pot.generation;",
   }),
   caughtBy("test/unit/workers/remote-pots.test.ts", "spends what was answered of another pot", {
     file: "src/workers/remote-pots.ts",

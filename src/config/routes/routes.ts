@@ -85,6 +85,8 @@ export interface PricedAction {
   readonly grantMs: number | null;
   readonly redirects: RedirectUse;
   readonly settle: SettleTime;
+  /** Whether it may be paid from what its buyer has prepaid. */
+  readonly credits: boolean;
   /** Statuses of 400 and above that are what is sold, too. */
   readonly goods: readonly number[];
   /** Whether {@link input} is checked before a payment is taken. */
@@ -232,6 +234,12 @@ const priceBlock = map({
       "stream, and no larger than 1 MiB. A payer who cannot pay any more by then has had the work for nothing: 16 " +
       "times, and once more each minute.",
     "before",
+  ),
+  credits: optional(
+    flag,
+    "Whether a session may pay it from what its account has prepaid (`credits`): no payment, no settlement, and nothing is " +
+      "debited for what is no goods, or breaks off.",
+    false,
   ),
 });
 
@@ -412,6 +420,7 @@ function priced(
     goods: block.goods ?? [],
     checkInput: block.checkInput,
     settle: block.settle,
+    credits: block.credits,
   };
 }
 

@@ -151,7 +151,7 @@ export class Forwarding implements ClientHandler {
     if (state.is === "over" || this.#declines(status)) return;
     const upstreamMs = performance.now() - this.#startedAt;
     const { request, response, responseSet, responseAdded, removed, sale } = this.#exchange;
-    const verdict = sale?.judge(status, raw);
+    const verdict = sale === null ? this.#exchange.judge?.(status, raw) : sale.judge(status, raw);
     if (verdict === "followed" && state.is === "asking") {
       response.off("close", this.#onClientClose);
       return this.#settle({ kind: "redirected", status });

@@ -10,6 +10,8 @@ export interface Passage {
   readonly responseSet: readonly string[];
   readonly responseAdded: readonly string[];
   readonly sale: Sale | null;
+  /** As of a sale, of an exchange that is none. Default: whatever is answered is passed on. */
+  readonly judge?: Sale["judge"];
   readonly removed?: ReadonlySet<string>;
   /** In place of the client it gets the answer, and breaks off when the client has gone. Default: the client gets it. */
   readonly into?: InboundResponse;

@@ -31,8 +31,10 @@ interface Passage {
   readonly responseSet: readonly string[];
   /** The same that stand beside the backend's. */
   readonly responseAdded: readonly string[];
-  /** Null for an exchange that nobody paid for. */
+  /** Null for an exchange that nobody paid for, or that nothing is to be stored of. */
   readonly sale: Sale | null;
+  /** As of a sale, where there is none. Default: whatever is answered is passed on. */
+  readonly judge?: Sale["judge"];
 }
 
 /** What a paid exchange asks for beside the bytes. */

@@ -20,13 +20,6 @@ export interface Queued {
  */
 export type NotReserved = "short" | "busy" | "unavailable";
 
-/** An answer that is given once its debit is written. */
-interface Owing {
-  readonly use: PotUse;
-  readonly sinceMs: number;
-  readonly done: (isWritten: boolean) => void;
-}
-
 export class LeasedPot {
   readonly name: string;
   /** Requests that wait, the first first. */
@@ -54,13 +47,6 @@ export class LeasedPot {
   #pendingSum = 0n;
   #chunks: PotChunk[] = [];
   #chunksSum = 0n;
-  /** What of the pending, and of the chunks, was answered before it was written. */
-  #riskPending = 0n;
-  #riskSent = 0n;
-  #owing: Owing[] = [];
-  #owingSent: Owing[] = [];
-  /** What is to come back with the next question. */
-  #returns: PotUse[] = [];
   #pace = 0n;
   #lastNeed = 0n;
   #askedMs = -Infinity;
@@ -72,7 +58,7 @@ export class LeasedPot {
   }
 
   get isUnwritten(): boolean {
-    return this.#pendingSum + this.#chunksSum > 0n || this.#returns.length > 0;
+    return this.#pendingSum + this.#chunksSum > 0n;
   }
 
   /** No request has, or waits for, anything of it, nothing of it is to be written, and no question is under way. */
@@ -120,56 +106,24 @@ export class LeasedPot {
     this.#reserved -= max;
   }
 
-  /** What was reserved is given back besides. `isAtRisk`: it is answered before it is written. */
-  debit({ route, amount, count }: PotUse, isAtRisk: boolean, nowMs: number): void {
+  /** What was reserved is given back besides. */
+  debit({ route, amount, count }: PotUse, nowMs: number): void {
     const known = this.#pending.get(route);
     const sum = { amount: (known?.amount ?? 0n) + amount, count: (known?.count ?? 0) + count };
     this.#pending.set(route, { route, ...sum });
     this.#pendingSum += amount;
-    if (isAtRisk) this.#riskPending += amount;
     this.#pace += amount;
     this.dirtySinceMs ??= nowMs;
     this.usedMs = nowMs;
   }
 
-  /** Resolves when a debit is written, or with false: it is lost or given up, and costs its buyer nothing. */
-  written(use: PotUse, sinceMs: number): Promise<boolean> {
-    return new Promise((done) => this.#owing.push({ use, sinceMs, done }));
-  }
-
-  /** Answers that have waited since then are not given: what they were debited for is taken back, wherever it is. */
-  giveUp(beforeMs: number): void {
-    const isOld = ({ sinceMs }: Owing): boolean => sinceMs <= beforeMs;
-    for (const { use, done } of this.#owing.filter(isOld)) {
-      const known = this.#pending.get(use.route);
-      const amount = (known?.amount ?? 0n) - use.amount;
-      this.#pending.set(use.route, { ...use, amount, count: (known?.count ?? 0) - use.count });
-      if (amount === 0n) this.#pending.delete(use.route);
-      this.#pendingSum -= use.amount;
-      done(false);
-    }
-    for (const { use, done } of this.#owingSent.filter(isOld)) {
-      // It may be written by now, or be so yet.
-      this.#returns.push(use);
-      done(false);
-    }
-    this.#owing = this.#owing.filter((each) => !isOld(each));
-    this.#owingSent = this.#owingSent.filter((each) => !isOld(each));
-  }
-
   /** The question to ask now. `isEnding`: nothing is kept that no request has. */
   ask(turn: number, isEnding: boolean, nowMs: number): PotDraw {
-    if (this.#pendingSum > 0n || this.#returns.length > 0) {
-      const returns = this.#returns.splice(0);
-      const uses = [...this.#pending.values()];
-      this.#chunks.push({ turn, uses, ...(returns.length > 0 && { returns }) });
+    if (this.#pendingSum > 0n) {
+      this.#chunks.push({ turn, uses: [...this.#pending.values()] });
       this.#chunksSum += this.#pendingSum;
-      this.#riskSent += this.#riskPending;
-      this.#owingSent.push(...this.#owing);
-      this.#owing = [];
       this.#pending = new Map();
       this.#pendingSum = 0n;
-      this.#riskPending = 0n;
     }
     this.dirtySinceMs = null;
     this.#askedMs = nowMs;
@@ -188,21 +142,19 @@ export class LeasedPot {
     return { pot: this.name, turn, chunks, isHeld: this.#isKnown, base, first, wish, ...opens };
   }
 
-  /** `released`: what is at risk no more. `lost`: what of it was answered, and never written. */
-  answered(drawn: PotDrawn): { readonly released: bigint; readonly lost: bigint } {
+  /** `written`: what is so now. `lost`: what was answered, and is never written. */
+  answered(drawn: PotDrawn): { readonly written: bigint; readonly lost: bigint } {
     this.#floor = null;
     this.whole = drawn.whole;
     this.isWanted = drawn.isWanted;
     if (drawn.isOver) return this.#lose();
-    const released = this.#riskSent;
+    const written = this.#chunksSum;
     this.isHeld = drawn.held > 0n;
     this.#isKnown = this.isHeld;
     this.#held = drawn.held;
     this.#chunks = [];
     this.#chunksSum = 0n;
-    this.#riskSent = 0n;
-    for (const { done } of this.#owingSent.splice(0)) done(true);
-    return { released, lost: 0n };
+    return { written, lost: 0n };
   }
 
   /** Whether it was done is not known: what it may have given back is not used. */
@@ -213,8 +165,8 @@ export class LeasedPot {
     this.isHeld = true;
   }
 
-  #lose(): { readonly released: bigint; readonly lost: bigint } {
-    const lost = this.#riskPending + this.#riskSent;
+  #lose(): { readonly written: bigint; readonly lost: bigint } {
+    const lost = this.#pendingSum + this.#chunksSum;
     this.generation += 1;
     this.isHeld = false;
     this.#isKnown = false;
@@ -224,12 +176,7 @@ export class LeasedPot {
     this.#pendingSum = 0n;
     this.#chunks = [];
     this.#chunksSum = 0n;
-    this.#riskPending = 0n;
-    this.#riskSent = 0n;
     this.dirtySinceMs = null;
-    this.#returns = [];
-    const owing = [...this.#owingSent.splice(0), ...this.#owing.splice(0)];
-    for (const { done } of owing) done(false);
-    return { released: lost, lost };
+    return { written: 0n, lost };
   }
 }

@@ -1,17 +1,18 @@
 /**
  * How one process spends pots: requests are debited in memory from leases, without a write for each. What was used is
- * written within {@link WRITTEN_MS}, and when the process drains. What a crash loses was answered and not written: of
- * credits no more than the seller has said, since an answer beyond that waits until its debit is written.
+ * written within {@link WRITTEN_MS}, and when the process drains. What a crash loses was asked for, or answered, and not
+ * written: of credits no more than the seller has said, since a request beyond that waits ({@link Risk}).
  */
 import type { Logger } from "../../telemetry/logger.ts";
 import { OVER, type Time } from "../../time/time.ts";
 import { messageOf } from "../../x402/result.ts";
 import { isCredits, MAX_DRAWS, type PotDraw, type PotFill, type Pots } from "../../ledger/pots.ts";
 import { LeasedPot, type NotReserved, type Queued } from "./leased-pot.ts";
+import { Risk } from "./risk.ts";
 
 export type { NotReserved } from "./leased-pot.ts";
 
-/** So long after its debit what was used is written at the latest, and when the writing begins, milliseconds. */
+/** So long after its debit what was used is written, where the ledger answers, and when the writing begins, milliseconds. */
 export const WRITTEN_MS = 250;
 const WRITE_MS = 200;
 /** A lease of which nobody has used anything for so long is given back, milliseconds. */
@@ -19,11 +20,6 @@ export const IDLE_MS = 1_000;
 /** How long a request waits for what others have leased, and how often it is asked for, milliseconds. */
 export const SHORT_WAIT_MS = 2_500;
 const SHORT_PAUSE_MS = 100;
-/**
- * How long an answer waits until its debit is written, milliseconds, and a little longer where a question is under way: then
- * it is not given, and costs nothing.
- */
-export const SETTLE_WAIT_MS = 5_000;
 /** Pause after a question that failed, milliseconds. */
 const RETRY_MS = 250;
 /** How often it is looked whose lease nobody uses, milliseconds. */
@@ -39,7 +35,7 @@ export const MAX_WAITING = 256;
 export interface PotLeasesOptions {
   /** Of this life. */
   readonly pots: Pick<Pots, "draw">;
-  /** What of credits may be answered and not written at any time, atomic units of a token; asked each time. */
+  /** What of credits may be reserved, or used and not written, at any time, atomic units of a token; asked each time. */
   readonly atRisk: () => bigint;
   readonly time: Time;
   readonly logger: Logger;
@@ -69,22 +65,32 @@ export class PotShare {
   }
 
   /**
-   * The request has used so much (0n: it has failed), at most what was reserved; the rest is given back. Whether it is
-   * debited: true at once where that is within the risk, else when it is written, and the answer has to wait for it. False: the
-   * lease was lost meanwhile, or the ledger is away for {@link SETTLE_WAIT_MS}: nothing is debited, and nothing should be
-   * answered. Only the first call counts. Each share has to be settled, whatever becomes of its request.
+   * The request has used so much (0n: it has failed), at most what was reserved; the rest is given back. False: the lease was
+   * lost meanwhile, and nothing is debited, which is the seller's loss. Only the first call counts. Each share has to be
+   * settled, whatever becomes of its request.
    */
-  settle(used: bigint, route: string): boolean | Promise<boolean> {
+  settle(used: bigint, route: string): boolean {
     if (!this.#isOpen) return true;
     this.#isOpen = false;
-    if (this.#generation !== this.#pot.generation) return used === 0n;
-    this.#pot.giveBack(this.#max);
     const amount = used < this.#max ? used : this.#max;
-    return this.#leases(this.#pot, amount, route);
+    const isLost = this.#generation !== this.#pot.generation;
+    this.#leases(this.#pot, { amount, max: this.#max, route, isLost });
+    return !isLost || amount === 0n;
   }
 }
 
-type Settling = (pot: LeasedPot, amount: bigint, route: string) => boolean | Promise<boolean>;
+interface Settled {
+  readonly amount: bigint;
+  readonly max: bigint;
+  readonly route: string;
+  /** The lease that it was reserved of is not ours any more. */
+  readonly isLost: boolean;
+}
+
+type Settling = (pot: LeasedPot, settled: Settled) => void;
+
+/** What a request gets of a pot, or why it gets nothing. */
+type Reserved = PotShare | NotReserved;
 
 export class PotLeases {
   readonly #options: PotLeasesOptions;
@@ -96,8 +102,8 @@ export class PotLeases {
   readonly #dirty = new Set<LeasedPot>();
   /** To be asked about again, and when, milliseconds. */
   readonly #again = new Map<LeasedPot, number>();
+  readonly #risk: Risk;
   #turn = 0;
-  #atRisk = 0n;
   /** Pots of the question under way. */
   #asked = 0;
   /** When it is looked next whose lease nobody uses, milliseconds. */
@@ -109,25 +115,48 @@ export class PotLeases {
   constructor(options: PotLeasesOptions) {
     this.#options = options;
     this.#maxPots = options.maxPots ?? MAX_POTS;
+    this.#risk = new Risk(options.atRisk, options.time);
   }
 
-  /** What of credits is answered and not written now. */
+  /** What of credits is reserved, or used and not written, now. */
   get atRisk(): bigint {
-    return this.#atRisk;
+    return this.#risk.taken;
   }
 
   /** Pots in memory, and requests that wait for them. */
   get sizes(): { readonly pots: number; readonly waiting: number } {
-    const waiting = [...this.#pots.values()].reduce((sum, { queue }) => sum + queue.length, 0);
-    return { pots: this.#pots.size, waiting };
+    const queued = [...this.#pots.values()].reduce((sum, { queue }) => sum + queue.length, 0);
+    return { pots: this.#pots.size, waiting: queued + this.#risk.waiting };
   }
 
   /** Without a wait where the lease has enough. `signal`: nobody waits any more. */
-  reserve(
+  reserve(name: string, asked: Reserving, signal?: AbortSignal): Reserved | Promise<Reserved> {
+    if (!isCredits(name)) return this.#reserve(name, asked, signal);
+    if (!this.#risk.take(asked.max)) return this.#reserveInTurn(name, asked, signal);
+    const reserved = this.#reserve(name, asked, signal);
+    if (reserved instanceof Promise) return reserved.then((each) => this.#atRisk(each, asked));
+    return this.#atRisk(reserved, asked);
+  }
+
+  /** So much is at risk already that what was used has to be written first. */
+  async #reserveInTurn(name: string, asked: Reserving, signal?: AbortSignal): Promise<Reserved> {
+    for (const pot of this.#dirty) this.#urgent.add(pot);
+    this.#wake();
+    const turn = await this.#risk.wait(asked.max, signal);
+    if (turn !== "taken") return turn;
+    return this.#atRisk(await this.#reserve(name, asked, signal), asked);
+  }
+
+  #atRisk(reserved: Reserved, { max }: Reserving): Reserved {
+    if (!(reserved instanceof PotShare)) this.#risk.give(max);
+    return reserved;
+  }
+
+  #reserve(
     name: string,
     { max, opens }: Reserving,
-    signal?: AbortSignal,
-  ): PotShare | NotReserved | Promise<PotShare | NotReserved> {
+    signal: AbortSignal | undefined,
+  ): Reserved | Promise<Reserved> {
     if (this.#isEnding) return "unavailable";
     const nowMs = this.#options.time.now();
     const pot = this.#pots.get(name) ?? this.#add(name, opens, nowMs);
@@ -164,22 +193,23 @@ export class PotLeases {
     return this.#asked > 0 || pots.some((pot) => pot.isUnwritten || (pot.isIdle && pot.isHeld));
   }
 
-  readonly #settle: Settling = (pot, amount, route) => {
-    const nowMs = this.#options.time.now();
+  readonly #settle: Settling = (pot, { amount, max, route, isLost }) => {
+    const isCounted = isCredits(pot.name);
+    if (isLost) {
+      if (isCounted) this.#risk.give(max);
+      if (amount > 0n) this.#tellLost(pot, amount);
+      return;
+    }
+    pot.giveBack(max);
+    if (isCounted && amount < max) this.#risk.give(max - amount);
     if (amount === 0n) {
       if (pot.queue.length > 0 || this.#isEnding) this.#hurry(pot);
-      return true;
+      return;
     }
-    const isCounted = isCredits(pot.name);
-    const isWithin = !isCounted || this.#atRisk + amount <= this.#options.atRisk();
-    const use = { route, amount, count: 1 };
-    pot.debit(use, isCounted && isWithin, nowMs);
+    pot.debit({ route, amount, count: 1 }, this.#options.time.now());
     this.#dirty.add(pot);
-    if (!isWithin || this.#isEnding) this.#hurry(pot);
+    if (this.#isEnding || this.#risk.waiting > 0) this.#hurry(pot);
     else this.#wake();
-    if (!isWithin) return pot.written(use, nowMs);
-    if (isCounted) this.#atRisk += amount;
-    return true;
   };
 
   #add(
@@ -208,11 +238,7 @@ export class PotLeases {
     return false;
   }
 
-  #wait(
-    pot: LeasedPot,
-    max: bigint,
-    signal: AbortSignal | undefined,
-  ): Promise<PotShare | NotReserved> {
+  #wait(pot: LeasedPot, max: bigint, signal: AbortSignal | undefined): Promise<Reserved> {
     return new Promise((resolve) => {
       const leave = (): void => {
         const place = pot.queue.indexOf(waiting);
@@ -324,8 +350,8 @@ export class PotLeases {
         const answer = byName.get(pot.name);
         if (answer === undefined) this.#failed(pot, draw);
         else {
-          const { released, lost } = pot.answered(answer);
-          this.#atRisk -= released;
+          const { written, lost } = pot.answered(answer);
+          if (written + lost > 0n && isCredits(pot.name)) this.#risk.give(written + lost);
           if (lost > 0n) this.#tellLost(pot, lost);
           this.#serve(pot, draw);
         }
@@ -344,9 +370,7 @@ export class PotLeases {
   #failed(pot: LeasedPot, draw: PotDraw): void {
     pot.failed(draw);
     for (const { done } of pot.queue.splice(0)) done("unavailable");
-    const nowMs = this.#options.time.now();
-    pot.giveUp(nowMs - SETTLE_WAIT_MS);
-    this.#again.set(pot, nowMs + RETRY_MS);
+    this.#again.set(pot, this.#options.time.now() + RETRY_MS);
   }
 
   #tellLost(pot: LeasedPot, lost: bigint): void {

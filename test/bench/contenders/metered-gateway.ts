@@ -11,6 +11,7 @@ import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
 import { MetricRegistry } from "../../../src/telemetry/metric-registry.ts";
 import { Metrics, type RouteMeter } from "../../../src/telemetry/metrics.ts";
 import { TargetMeters, type TargetMeter } from "../../../src/telemetry/target-meter.ts";
+import { RemotePots } from "../../../src/workers/remote-pots.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
 import { ready } from "../process.ts";
 import { NETWORK, PAY_TO } from "./wares.ts";
@@ -73,6 +74,7 @@ const front = new PublicSide({
     { call: () => Promise.reject(new Error("no till")) },
     SETTLEMENT_MS,
   ),
+  pots: new RemotePots({ call: () => Promise.reject(new Error("no till")) }),
   feePayers: NO_FEE_PAYERS,
   networks: ALL_OPEN,
   publish: new Publications(config, { changes: new Map(), feePayers: NO_FEE_PAYERS }).publish,

@@ -126,6 +126,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     members: [],
     grant: null,
     isSettledAfter: false,
+    credits: null,
     ...options.sold,
   };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };

@@ -62,12 +62,8 @@ interface Worker {
   isClosed: boolean;
 }
 
-/** What a life has done with one pot. */
-interface Account {
-  answered: bigint;
-  /** Settled, and nobody was answered: it died before, or was told that nothing is debited. */
-  unanswered: bigint;
-}
+/** What requests cost at most, the cheapest first. */
+const PRICES = [1n, 7n, 40n, 300n] as const;
 
 /** `crashed`: died with whatever it had not written; else all of it has to be in the books. */
 type Fate = "ended" | "crashed";
@@ -81,7 +77,8 @@ export class CreditsWorld {
   readonly #random: Random;
   readonly #time: VirtualTime;
   readonly #database = new SqliteDatabase(":memory:");
-  readonly #accounts = new Map<string, Account>();
+  /** What requests have used by a life of one pot, whatever became of the life. */
+  readonly #answered = new Map<string, bigint>();
   readonly #fates = new Map<string, Fate>();
   /** By payment: how far the chain and its buyer are. */
   readonly #sold = new Map<number, bigint>();
@@ -253,7 +250,7 @@ export class CreditsWorld {
     const worker = open[random.between(0, Math.max(0, open.length - 1))];
     if (worker === undefined) return;
     const pot = potOf(random.between(1, this.#profile.buyers));
-    const max = BigInt(random.pick([1, 7, 40, 300]));
+    const max = random.pick(PRICES);
     const used = random.chance(0.2) ? 0n : random.chance(0.5) ? max : (max + 1n) / 3n;
     const lasts = random.pick([0, 3, 50, 900]);
     const reserved = await worker.leases.reserve(pot, { max });
@@ -264,25 +261,23 @@ export class CreditsWorld {
     }
     worker.under += 1;
     await this.#time.pause(lasts, worker.life);
-    const account = this.#accountOf(worker.life.id, pot);
-    account.unanswered += used;
-    const isDebited = await reserved.settle(used, routeOf(worker.life.id, pot));
     // Nobody is answered any more by who died meanwhile.
     if (!worker.life.isAlive) return;
     worker.under -= 1;
-    if (!isDebited) return;
-    account.unanswered -= used;
-    account.answered += used;
+    const name = routeOf(worker.life.id, pot);
+    this.#answered.set(name, (this.#answered.get(name) ?? 0n) + used);
     this.answered += 1;
     const { atRisk } = worker.leases;
-    if (atRisk > this.#profile.atRisk) this.#tell(`${worker.life.id} risks ${atRisk}`);
+    if (atRisk > this.#mostAtRisk) this.#tell(`${worker.life.id} risks ${atRisk}`);
+    const isDebited = reserved.settle(used, name);
+    if (!isDebited && this.#fates.get(worker.life.id) !== "crashed")
+      this.#tell(`${worker.life.id} has answered for nothing`);
   }
 
-  #accountOf(life: string, pot: string): Account {
-    const name = routeOf(life, pot);
-    const account = this.#accounts.get(name) ?? { answered: 0n, unanswered: 0n };
-    this.#accounts.set(name, account);
-    return account;
+  /** One request alone may be more than the risk. */
+  get #mostAtRisk(): bigint {
+    const [dearest = 0n] = PRICES.toReversed();
+    return this.#profile.atRisk > dearest ? this.#profile.atRisk : dearest;
   }
 
   #endSomebody(): void {
@@ -366,25 +361,21 @@ export class CreditsWorld {
   async #judge(): Promise<void> {
     const written = new Map<string, bigint>();
     const rows = this.#database.all(
-      `SELECT route, sum(CAST(amount AS INTEGER) * (CASE kind WHEN 'credits used' THEN 1 ELSE -1 END)) AS n
-       FROM closed_entries WHERE kind LIKE 'credits %' GROUP BY route`,
+      `SELECT route, sum(CAST(amount AS INTEGER)) AS n
+       FROM closed_entries WHERE kind = 'credits used' GROUP BY route`,
       [],
     );
     for (const { route, n } of rows) written.set(String(route), BigInt(String(n)));
     const losses = new Map<string, bigint>();
-    for (const [name, { answered, unanswered }] of this.#accounts) {
+    for (const [name, answered] of this.#answered) {
       const [life = ""] = name.split(" credits/");
       const used = written.get(name) ?? 0n;
-      if (used > answered + unanswered)
-        this.#tell(`${name}: debited ${used}, answered ${answered}`);
+      if (used > answered) this.#tell(`${name}: debited ${used}, answered ${answered}`);
       const lost = answered - used;
       if (lost > 0n) losses.set(life, (losses.get(life) ?? 0n) + lost);
-      // Only who died may have debited what he has not answered.
-      const isEnded = this.#fates.get(life) === "ended";
-      if (isEnded && used > answered) this.#tell(`${name}: debited ${used}, answered ${answered}`);
     }
     for (const [life, lost] of losses) {
-      const most = this.#fates.get(life) === "crashed" ? this.#profile.atRisk : 0n;
+      const most = this.#fates.get(life) === "crashed" ? this.#mostAtRisk : 0n;
       if (lost > most)
         this.#tell(`${life} (${this.#fates.get(life)}) has lost ${lost}, at most ${most}`);
     }
@@ -407,7 +398,7 @@ export class CreditsWorld {
     if (pots === undefined) return this.#tell("there is no ledger");
     const leases = new PotLeases({
       pots,
-      atRisk: () => 0n,
+      atRisk: () => 1n << 64n,
       time: new LifeTime(this.#time, life),
       logger,
     });

@@ -35,6 +35,7 @@ async function openFront(publish: SitesPublisher): Promise<PublicSide> {
     payments: new LocalPaymentService({ facilitator, redemptions: ledger, logger, time }),
     feePayers: NO_FEE_PAYERS,
     networks: { revision: 0, of: () => "open" },
+    pots: ledger.pots,
     publish,
     fronts: 1,
   });

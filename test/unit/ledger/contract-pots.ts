@@ -285,19 +285,6 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await sum(ledger)).toMatchObject({ used: 500n, leased: 500n, free: PAID - 1_000n });
   });
 
-  it("what comes back is in the pot again, and in the books what came in, once", async () => {
-    const { ledger } = place();
-    await fill(ledger);
-    await draw(ledger.pots, { first: 1_000n });
-    const back = { turn: 3, uses: [], returns: used(3, 300n).uses };
-    const chunks = [used(2, 400n), back];
-    const ask = { isHeld: true, turn: 3, chunks };
-    await draw(ledger.pots, { ...ask, base: 900n });
-    await draw(ledger.pots, { ...ask, turn: 4 });
-    expect(await inPot(ledger)).toEqual([PAID - 100n, 0n]);
-    expect(await sum(ledger)).toMatchObject({ bought: PAID + 300n, used: 400n });
-  });
-
   it("one that opened a lease, and comes behind its end, opens none", async () => {
     const { ledger } = place();
     await fill(ledger);

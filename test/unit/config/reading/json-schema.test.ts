@@ -144,9 +144,11 @@ describe("the JSON Schema of configuration files", () => {
 
   test("has the defaults that hold where a key is left out", () => {
     // What stands beside a sidecar has no listeners and no backends.
-    const { sidecar, refunds, ...root } = defaultsOf(jsonSchema());
+    const { sidecar, refunds, credits, ...root } = defaultsOf(jsonSchema());
     // What pays back needs a key.
     expect(refunds).toEqual({ automatic: false });
+    // What is prepaid has packs.
+    expect(credits).toEqual({ atRisk: "$1" });
     expect(Object.keys(Object(sidecar)).sort()).toEqual(["delivery", "peers", "reportWithin"]);
     const routes = { "GET /weather": { price: "$0.01", description: "Weather" } };
     const upstream = { targets: ["http://localhost:3000"] };

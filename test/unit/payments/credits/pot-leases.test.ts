@@ -7,11 +7,11 @@ import {
   MAX_WAITING,
   PotLeases,
   PotShare,
-  SETTLE_WAIT_MS,
   SHORT_WAIT_MS,
   WRITTEN_MS,
   type NotReserved,
 } from "../../../../src/payments/credits/pot-leases.ts";
+import { MAX_RISK_WAITING, RISK_WAIT_MS } from "../../../../src/payments/credits/risk.ts";
 import { networkOf } from "../../../../src/x402/network.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
 import { MemoryStore } from "../../../support/memory-ledger.ts";
@@ -113,23 +113,60 @@ test("gives back what was not used, all of it where the request has failed, and 
   expect(await stage.reserve(leases, 1n)).toBe("short");
 });
 
-test("an answer beyond the seller's risk waits until its debit is written", async () => {
+test("a request beyond the seller's risk waits until what was used is written, or given back", async () => {
   const stage = new Stage();
   stage.fill(POT, 10_000n);
   const leases = stage.leases("one", { atRisk: 100n });
-  const [one, other, third] = [
-    await stage.reserved(leases, 60n),
-    await stage.reserved(leases, 60n),
-    await stage.reserved(leases, 40n),
-  ];
-  expect(one.settle(60n, ROUTE)).toBe(true);
-  const waits = other.settle(60n, ROUTE);
+  const one = await stage.reserved(leases, 60n);
+  const waits = leases.reserve(POT, { max: 60n });
   expect(waits).toBeInstanceOf(Promise);
-  expect(third.settle(40n, ROUTE)).toBe(true);
+  // In their order, also one that would fit.
+  const behind = leases.reserve(POT, { max: 40n });
+  expect(behind).toBeInstanceOf(Promise);
+  expect(leases.sizes.waiting).toBe(2);
+  expect(leases.atRisk).toBe(60n);
+  expect(one.settle(60n, ROUTE)).toBe(true);
+  const shares = await stage.time.of(Promise.all([waits, behind]));
+  expect(stage.used).toBe(60n);
   expect(leases.atRisk).toBe(100n);
-  expect(await stage.time.of(Promise.resolve(waits))).toBe(true);
-  expect(stage.used).toBe(160n);
-  expect(leases.atRisk).toBe(0n);
+  const next = leases.reserve(POT, { max: 50n });
+  for (const share of shares) if (share instanceof PotShare) share.settle(0n, ROUTE);
+  expect(await stage.time.of(Promise.resolve(next))).toBeInstanceOf(PotShare);
+  expect(leases.atRisk).toBe(50n);
+});
+
+test("one request is at risk though it is dearer than the risk, and others wait for it", async () => {
+  const stage = new Stage();
+  stage.fill(POT, 10_000n);
+  const leases = stage.leases("one", { atRisk: 100n });
+  const dear = await stage.reserved(leases, 500n);
+  const other = leases.reserve(POT, { max: 1n });
+  expect(other).toBeInstanceOf(Promise);
+  dear.settle(500n, ROUTE);
+  expect(await stage.time.of(Promise.resolve(other))).toBeInstanceOf(PotShare);
+});
+
+test("no more requests wait for their part of the risk than may, each so long, and who leaves makes room", async () => {
+  const stage = new Stage();
+  stage.fill(POT, 10_000n);
+  const leases = stage.leases("one", { atRisk: 100n });
+  await stage.reserved(leases, 100n);
+  const leaving = new AbortController();
+  const ask = (signal?: AbortSignal) => Promise.resolve(leases.reserve(POT, { max: 1n }, signal));
+  const began = stage.time.now();
+  const waiting = [
+    ask(leaving.signal),
+    ...Array.from({ length: MAX_RISK_WAITING - 1 }, () => ask()),
+  ];
+  expect(await stage.time.of(ask())).toBe("busy");
+  leaving.abort();
+  waiting.push(ask());
+  expect(leases.sizes.waiting).toBe(MAX_RISK_WAITING);
+  const answers = await stage.time.of(Promise.all(waiting));
+  expect(new Set(answers)).toEqual(new Set(["unavailable"]));
+  expect(stage.time.now() - began).toBeLessThan(RISK_WAIT_MS + 1_000);
+  expect(leases.sizes.waiting).toBe(0);
+  expect(leases.atRisk).toBe(100n);
 });
 
 test("two lives spend a balance of one cent once", async () => {
@@ -142,7 +179,7 @@ test("two lives spend a balance of one cent once", async () => {
   const got = both.filter((each) => each instanceof PotShare);
   expect(got.length).toBe(1);
   expect(both.filter((each) => each === "short").length).toBe(1);
-  void got[0]?.settle(10_000n, ROUTE);
+  got[0]?.settle(10_000n, ROUTE);
   await stage.time.advance(SHORT_WAIT_MS);
   expect(stage.used).toBe(10_000n);
   expect(await stage.reserve(one, 1n)).toBe("short");
@@ -152,15 +189,15 @@ test("what one life has leased and does not need another one gets: idle, or in u
   const stage = new Stage();
   stage.fill(POT, 1_000n);
   const [one, other] = [stage.leases("one"), stage.leases("other")];
-  void (await stage.reserved(one, 100n)).settle(100n, ROUTE);
+  (await stage.reserved(one, 100n)).settle(100n, ROUTE);
   expect(stage.leased).toBeGreaterThan(200n);
   const idle = await stage.reserved(other, 800n);
-  void idle.settle(0n, ROUTE);
+  idle.settle(0n, ROUTE);
   // And back, while the other one goes on with little.
   const busy = Array.from({ length: 30 }, async (_, number) => {
     await stage.time.sleep(number * 100);
     const small = await other.reserve(POT, { max: 1n });
-    if (small instanceof PotShare) void small.settle(1n, ROUTE);
+    if (small instanceof PotShare) small.settle(1n, ROUTE);
   });
   const back = await stage.time.of(Promise.resolve(one.reserve(POT, { max: 800n })));
   expect(back).toBeInstanceOf(PotShare);
@@ -176,7 +213,7 @@ test("who waits for what others have reserved waits so long, and no longer", asy
   expect(await stage.reserve(other, 10n)).toBe("short");
   expect(stage.time.now() - began).toBeGreaterThanOrEqual(SHORT_WAIT_MS);
   expect(stage.time.now() - began).toBeLessThan(SHORT_WAIT_MS + 200);
-  void reserved.settle(0n, ROUTE);
+  reserved.settle(0n, ROUTE);
   expect(await stage.reserve(other, 100n)).toBeInstanceOf(PotShare);
 });
 
@@ -187,7 +224,7 @@ test("leases of many that come once are given back as fast as they come", async 
   for (const name of names) stage.fill(name, 10n);
   const reserving = names.map(async (name) => leases.reserve(name, { max: 1n }));
   for (const each of await stage.time.of(Promise.all(reserving))) {
-    if (each instanceof PotShare) void each.settle(1n, ROUTE);
+    if (each instanceof PotShare) each.settle(1n, ROUTE);
   }
   const began = stage.time.now();
   await stage.time.until(() => leases.sizes.pots === 0);
@@ -199,7 +236,7 @@ test("a lease of which nobody uses anything is given back, and the pot forgotten
   const stage = new Stage();
   stage.fill(POT, 1_000n);
   const leases = stage.leases();
-  void (await stage.reserved(leases, 100n)).settle(100n, ROUTE);
+  (await stage.reserved(leases, 100n)).settle(100n, ROUTE);
   await stage.time.advance(2 * IDLE_MS + WRITTEN_MS);
   expect(stage.leased).toBe(0n);
   await stage.time.advance(IDLE_MS);
@@ -233,7 +270,7 @@ test("no more pots are in memory than may be, and one that nobody uses makes roo
   for (const payer of ["a", "b", "c"]) stage.fill(potOf(payer), 100n);
   const leases = stage.leases("one", { maxPots: 2 });
   const held = await stage.reserved(leases, 10n, potOf("a"));
-  void (await stage.reserved(leases, 10n, potOf("b"))).settle(0n, ROUTE);
+  (await stage.reserved(leases, 10n, potOf("b"))).settle(0n, ROUTE);
   expect(leases.reserve(potOf("c"), { max: 1n })).toBe("busy");
   await stage.time.until(async () => stage.store.pots.pots.get(potOf("b"))?.leased === 0n);
   await stage.time.advance(5);
@@ -272,7 +309,7 @@ test("while the ledger is away requests hear so, and what was used is written wh
   const leases = stage.leases();
   stage.faults.push("before");
   expect(await stage.reserve(leases, 10n)).toBe("unavailable");
-  void (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
+  (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
   stage.faults.push("before", "after", "after", "before");
   await stage.time.advance(WRITTEN_MS);
   expect(leases.atRisk).toBe(10n);
@@ -284,7 +321,7 @@ test("what a question may have given back is not spent, though nobody knows", as
   const stage = new Stage();
   stage.fill(POT, 1_000n);
   const leases = stage.leases();
-  void (await stage.reserved(leases, 100n)).settle(0n, ROUTE);
+  (await stage.reserved(leases, 100n)).settle(0n, ROUTE);
   stage.faults.push("after");
   await stage.time.until(() => stage.leased === 0n);
   await stage.time.advance(3);
@@ -300,48 +337,16 @@ test("who was taken for dead debits nothing of what he had, answers nothing for 
   stage.fill(POT, 1_000n);
   const leases = stage.leases();
   const before = await stage.reserved(leases, 100n);
-  void (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
+  (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
   stage.store.pots.returnLeases(() => true);
   await stage.time.advance(WRITTEN_MS);
   expect(stage.used).toBe(0n);
-  expect(leases.atRisk).toBe(0n);
+  expect(leases.atRisk).toBe(100n);
   expect(before.settle(100n, ROUTE)).toBe(false);
+  expect(leases.atRisk).toBe(0n);
   expect((await stage.reserved(leases, 1_000n)).settle(1_000n, ROUTE)).toBe(true);
   await stage.time.advance(WRITTEN_MS);
   expect(stage.used).toBe(1_000n);
-});
-
-test("an answer that waits for its debit hears that the lease is lost", async () => {
-  const stage = new Stage();
-  stage.fill(POT, 1_000n);
-  const leases = stage.leases("one", { atRisk: 0n });
-  const reserved = await stage.reserved(leases, 100n);
-  stage.store.pots.returnLeases(() => true);
-  const settled = reserved.settle(100n, ROUTE);
-  expect(await stage.time.of(Promise.resolve(settled))).toBe(false);
-  expect(stage.used).toBe(0n);
-});
-
-test("an answer that has waited for its debit for too long is not given, and costs nothing", async () => {
-  const stage = new Stage();
-  stage.fill(POT, 1_000n);
-  const leases = stage.leases("one", { atRisk: 0n });
-  const [one, other] = [await stage.reserved(leases, 10n), await stage.reserved(leases, 20n)];
-  // The first of them is written, though nobody hears of it.
-  stage.faults.push("after", ...Array.from({ length: 30 }, () => "before" as const));
-  const began = stage.time.now();
-  const first = one.settle(10n, ROUTE);
-  await stage.time.advance(3);
-  const second = other.settle(20n, ROUTE);
-  const both = await stage.time.of(Promise.all([first, second].map(async (each) => each)));
-  expect(both).toEqual([false, false]);
-  expect(stage.time.now() - began).toBeLessThan(SETTLE_WAIT_MS + 1_000);
-  expect(stage.used).toBe(10n);
-  await stage.time.of(leases.drain());
-  const { free, leased } = stage.store.pots.pots.get(POT) ?? { free: 0n, leased: 0n };
-  expect([free, leased]).toEqual([1_000n, 0n]);
-  const [sum] = stage.store.pots.sums(stage.store.closed);
-  expect(sum).toMatchObject({ bought: 1_000n + (sum?.used ?? 0n), free: 1_000n });
 });
 
 test("a drain writes what was used and gives back what no request has; later again for those", async () => {
@@ -349,12 +354,12 @@ test("a drain writes what was used and gives back what no request has; later aga
   stage.fill(POT, 1_000n);
   const leases = stage.leases();
   const late = await stage.reserved(leases, 100n);
-  void (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
+  (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
   await stage.time.of(leases.drain());
   expect(stage.used).toBe(10n);
   expect(stage.leased).toBe(100n);
   expect(leases.reserve(POT, { max: 1n })).toBe("unavailable");
-  void late.settle(40n, ROUTE);
+  late.settle(40n, ROUTE);
   await stage.time.of(leases.drain());
   expect(stage.used).toBe(50n);
   expect(stage.leased).toBe(0n);
@@ -364,7 +369,7 @@ test("a drain ends though the ledger does not answer", async () => {
   const stage = new Stage();
   stage.fill(POT, 1_000n);
   const leases = stage.leases();
-  void (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
+  (await stage.reserved(leases, 10n)).settle(10n, ROUTE);
   stage.faults.push("never");
   const began = stage.time.now();
   await stage.time.of(leases.drain());

@@ -69,6 +69,7 @@ async function openShop(
     members: [],
     grant: null,
     isSettledAfter: false,
+    credits: null,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator(ledger);

@@ -1,0 +1,237 @@
+/**
+ * A request that is paid from what its buyer has prepaid: reserved before its backend is asked, and debited by what the
+ * backend has answered. What fails, breaks off or is no goods costs nothing; who leaves in the middle of an answer has
+ * bought it. Who asks has shown a session of ours: by a cookie only where its own site, or he himself, has asked.
+ */
+import type { CreditDraw } from "../payments/credits/credit-price.ts";
+import { PotShare, type PotLeases } from "../payments/credits/pot-leases.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { formatAmount } from "../x402/amount.ts";
+import { networkOf } from "../x402/network.ts";
+import type { ProvenAccount } from "../x402/session.ts";
+import { noteCredits } from "./access.ts";
+import {
+  CHARGED_HEADER,
+  crowdedAnswer,
+  errorAnswer,
+  unfitAnswer,
+  upstreamAnswer,
+  type OwnAnswer,
+} from "./answers.ts";
+import type { SignedInDecision, Snapshot } from "./decision.ts";
+import { AnsweredSale, unserved, type PricedVisit } from "./delivery.ts";
+import { endingOf, endWith, type RequestEnding } from "./ending.ts";
+import { memberOf } from "./membership.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import { forward } from "./request-trace.ts";
+import { unfitOf } from "./unfit.ts";
+import type { Passage } from "./upstream/passage.ts";
+import type { Delivery } from "./upstream/upstream.ts";
+import type { Work } from "./work.ts";
+
+/** After which balances that could not be asked for are asked for again, seconds. */
+const ASK_AGAIN_SECONDS = "1";
+
+/** What a balance is asked for, and whose it is. */
+interface Spendable {
+  readonly account: ProvenAccount;
+  /** Of one pot after another, until one has enough. */
+  readonly draws: readonly CreditDraw[];
+}
+
+interface ReservedCredits extends Pick<Spendable, "account"> {
+  readonly share: PotShare;
+  readonly draw: CreditDraw;
+}
+
+/** Null: who asks has not shown that he may spend anything, or nothing is sold from balances here. */
+function spendableOf(
+  { plan, signIn, shownIn, soldMethod }: SignedInDecision,
+  request: InboundRequest,
+): Spendable | null {
+  if (!signIn.ok || !("kind" in signIn.value)) return null;
+  const account = signIn.value;
+  const member = memberOf(plan.members, account);
+  const price = member === undefined ? plan.credits : (member.credits ?? null);
+  if (price === null) return null;
+  // A head alone uses nothing up.
+  if (request.method === "HEAD" && soldMethod === "GET") return null;
+  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;
+  const draws = price.drawsOf(account);
+  return draws.length === 0 ? null : { account, draws };
+}
+
+/** Whether a balance is the first thing to be asked: nothing else is to be looked up of who asks. */
+function isSpentFirst(
+  { plan, readsBody }: SignedInDecision,
+  { signIn }: Pick<Snapshot, "signIn">,
+): boolean {
+  return plan.grant === null && readsBody !== true && signIn?.areScreened === false;
+}
+
+/** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */
+function isOwnAsking({ headers }: InboundRequest): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site !== "same-origin" && site !== "none") return false;
+  return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;
+}
+
+/** A request of somebody who has shown who he is, and nothing else. */
+type SignedInVisit = PricedVisit & { readonly decision: SignedInDecision };
+
+export class Spending {
+  readonly #telemetry: Telemetry;
+  readonly #work: Pick<Work, "place">;
+  readonly #leases: Pick<PotLeases, "reserve"> | undefined;
+
+  /** @param leases undefined: nobody has prepaid anything */
+  constructor(
+    telemetry: Telemetry,
+    work: Pick<Work, "place">,
+    leases: Pick<PotLeases, "reserve"> | undefined,
+  ) {
+    this.#telemetry = telemetry;
+    this.#work = work;
+    this.#leases = leases;
+  }
+
+  /**
+   * Before anything else is looked up of who asks, where a balance is all that there may be. Null, or resolving with it:
+   * nothing is to be had from one, and nothing was done.
+   */
+  first(visit: SignedInVisit): Promise<RequestEnding | null> | null {
+    const { decision, snapshot, visitor, client, challenge } = visit;
+    if (!isSpentFirst(decision, snapshot)) return null;
+    const spendable = spendableOf(decision, visitor.request);
+    if (spendable === null || challenge.waitSeconds(decision, client) > 0) return null;
+    const placed = this.#work.place(client.address, visitor);
+    if (placed instanceof Promise)
+      return placed.then((leave) => this.#placed(visit, spendable, leave));
+    return this.#placed(visit, spendable, placed);
+  }
+
+  /** The same in a place, where it is proven by now who asks, and that he has nothing for nothing. */
+  async recognized(visit: SignedInVisit): Promise<RequestEnding | null> {
+    const spendable = spendableOf(visit.decision, visit.visitor.request);
+    return spendable === null ? null : this.#spend(visit, spendable);
+  }
+
+  async #placed(
+    visit: SignedInVisit,
+    spendable: Spendable,
+    leave: (() => void) | undefined,
+  ): Promise<RequestEnding | null> {
+    const { visitor, decision, lines } = visit;
+    if (leave === undefined) {
+      const { meter } = decision.plan;
+      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
+    }
+    try {
+      return await this.#spend(visit, spendable);
+    } finally {
+      leave();
+    }
+  }
+
+  async #spend(visit: SignedInVisit, { account, draws }: Spendable): Promise<RequestEnding | null> {
+    const leases = this.#leases;
+    if (leases === undefined) return null;
+    const { visitor, decision, lines } = visit;
+    const { meter } = decision.plan;
+    const judged = unfitOf(visitor, decision);
+    const unfit = judged instanceof Promise ? await judged : judged;
+    if (unfit !== null) {
+      return endWith(visitor, { answer: unfitAnswer(unfit, lines), outcome: "refused", meter });
+    }
+    for (const draw of draws) {
+      const asked = leases.reserve(draw.pot, { max: draw.amount });
+      const share = asked instanceof Promise ? await asked : asked;
+      if (share instanceof PotShare) return this.#pass(visit, { account, share, draw });
+      if (share !== "short") return this.#notNow(visit);
+    }
+    return null;
+  }
+
+  /** It is not known what there is: whoever is asked to pay instead would pay twice. */
+  #notNow({ visitor, decision, lines }: PricedVisit): RequestEnding {
+    const said = "your balance could not be asked for now; nothing was charged";
+    const answer = errorAnswer(503, said, [...lines, "Retry-After", ASK_AGAIN_SECONDS]);
+    return endWith(visitor, { answer, outcome: "unavailable", meter: decision.plan.meter });
+  }
+
+  async #pass(visit: SignedInVisit, { account, share, draw }: ReservedCredits): Promise<RequestEnding> {
+    const { visitor, decision } = visit;
+    const { label: route, meter, engine } = decision.plan;
+    let used = 0n;
+    try {
+      const answered = new AnsweredSale(visit, {
+        get terms() {
+          return termsOf(decision, draw);
+        },
+      });
+      const passage = (): Passage => passageOf(visit, { account, draw }, answered);
+      let delivery = await forward(visitor, engine, passage());
+      while (delivery.kind === "redirected") delivery = await forward(visitor, engine, passage());
+      const isBought = this.#isBought(visit, delivery, answered);
+      if (isBought) used = draw.amount;
+      const outcome = isBought ? "credits" : "unsold";
+      if (delivery.kind !== "unanswered") {
+        if (isBought) noteCredits(visitor, account, draw);
+        return endingOf(delivery, outcome, meter);
+      }
+      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
+      return unserved(visitor, delivery, own, this.#telemetry);
+    } finally {
+      share.settle(used, route);
+    }
+  }
+
+  #isBought({ decision }: PricedVisit, delivery: Delivery, answered: AnsweredSale): boolean {
+    const { kind, status } = delivery;
+    if (kind !== "delivered" && kind !== "abandoned") return false;
+    if (status !== null) return answered.isGoods(status) && !answered.leadsOn(status);
+    // Nobody knows whether what he has sent was carried out; asking for something is free until there is an answer.
+    const isHarmless = decision.soldMethod === "GET" || decision.soldMethod === "HEAD";
+    return kind === "abandoned" && delivery.sent && !isHarmless;
+  }
+}
+
+function passageOf(
+  { client, lines, decision, help }: PricedVisit & { readonly decision: SignedInDecision },
+  { account, draw }: Omit<ReservedCredits, "share">,
+  answered: AnsweredSale,
+): Passage {
+  const { decimals, symbol } = networkOf(draw.network).asset;
+  const { followed: target } = answered;
+  const told = [...lines, "Cache-Control", decision.plan.cacheControl];
+  if (target !== decision.target) told.push("Content-Location", target);
+  let isTold = false;
+  return {
+    client,
+    target,
+    requestHeaders: ["X-402-Payer", account.address, "X-402-Network", account.network],
+    // Read when the head was judged, which says whether anything is charged for it.
+    responseSet: told,
+    responseAdded: ["Vary", decision.shownIn, ...help.lines],
+    sale: null,
+    judge: (status, raw) => {
+      const verdict = answered.judge(status, raw);
+      if (verdict === "goods" && !isTold) {
+        told.push(CHARGED_HEADER, `${formatAmount(draw.amount, decimals)} ${symbol}`);
+        isTold = true;
+      }
+      return verdict;
+    },
+  };
+}
+
+/** As it would be paid for on chain: for where a redirect leads. */
+function termsOf(
+  { offers, resource, version }: SignedInDecision,
+  { network }: CreditDraw,
+): ReturnType<SignedInDecision["offers"]["requirements"]>[number] {
+  const all = offers.requirements(resource, version);
+  const own = all.find((each) => each.network === network) ?? all[0];
+  if (own === undefined) throw new Error("a price without a way to pay it");
+  return own;
+}

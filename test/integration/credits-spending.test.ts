@@ -1,0 +1,257 @@
+/** Requests that are paid from what their buyer has prepaid: by a session, with no payment, and debited by what they got. */
+import { randomUUID } from "node:crypto";
+import { request as httpRequest, type RequestListener } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { SESSION_HEADER } from "../../src/x402/session.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import { balanceIn, prepay } from "../support/prepaid.ts";
+import { signChallenge } from "../support/sign-in.ts";
+
+const ROUTES = `
+  GET /weather: { price: $0.001, description: Weather, credits: true }
+  GET /papers/:id: { price: $0.001, description: A paper, credits: true, redirects: follow }
+  POST /jobs: { price: $0.002, description: A job, credits: true, goods: [404] }
+  GET /partners: { price: $0.004, description: For partners, credits: true, prices: { partners: $0.001 } }
+  GET /declared: { price: $0.001, description: Declared, credits: true, input: { queryParams: { city: { type: string, required: true } } } }
+  POST /computed: { price: { by: 'usd("0.001") * int(body.n)', from: $0.001, to: $0.01 }, description: Computed, credits: true, input: { bodyType: json } }
+  GET /owned: { price: $0.001, description: Granted, credits: true, grants: 24h }
+  GET /plain: { price: $0.001, description: By payments alone }
+`;
+
+const closing = new AsyncDisposableStack();
+const storePath = join(tmpdir(), `coinslot-spending-${randomUUID()}`, "ledger.db");
+let chain: Chain;
+let gateway: RunningGateway;
+const buyer = freshAccount();
+const poor = freshAccount();
+const partner = freshAccount();
+/** Answers of the backend that are held back, and what lets them go. */
+const held = new Map<string, () => void>();
+
+const backend: RequestListener = (asked, response) => {
+  const url = new URL(asked.url ?? "", "http://backend");
+  const status = Number(url.searchParams.get("status") ?? 200);
+  const to = url.searchParams.get("to");
+  const how = url.searchParams.get("how");
+  asked.resume();
+  if (to !== null) return response.writeHead(302, { Location: to }).end();
+  if (how === "hold")
+    return void held.set(url.search, () => response.writeHead(status).end("held"));
+  if (how === "break") {
+    response.writeHead(status).write("x".repeat(100_000));
+    return void held.set(url.search, () => response.destroy());
+  }
+  return response.writeHead(status).end("goods");
+};
+
+beforeAll(async () => {
+  chain = await startChain();
+  closing.defer(() => chain.stop());
+  await prepay(storePath, {
+    [buyer.address]: 1_000_000n,
+    [poor.address]: 1_500n,
+    [partner.address]: 10_000n,
+  });
+  const more = `credits: { packs: [$1] }\nmembers: { partners: "${partner.address}" }`;
+  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more, storePath, backend }));
+});
+
+afterAll(() => closing.disposeAsync());
+
+async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
+  const place = `${gateway.url}/.well-known/x402/sign-in`;
+  const challenge = Object(await (await fetch(place)).json());
+  const header = await signChallenge(challenge, account);
+  const answer = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
+  return Object(await answer.json()).session;
+}
+
+type Init = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
+
+const by = (token: string, path: string, init: Init = {}): Promise<Response> =>
+  fetch(gateway.url + path, {
+    redirect: "manual",
+    ...init,
+    headers: { ...init.headers, [SESSION_HEADER]: token },
+  });
+
+/** What a request has cost, once that is written, by what the request after it finds. */
+async function costOf(account: FreshAccount, ask: () => Promise<unknown>): Promise<bigint> {
+  const before = balanceIn(storePath, account.address);
+  await ask();
+  // What comes later is written later.
+  const token = await sessionOf(account);
+  await (await by(token, "/weather")).text();
+  await vi.waitFor(() => expect(balanceIn(storePath, account.address) < before).toBe(true));
+  return before - 1_000n - balanceIn(storePath, account.address);
+}
+
+it("is served for its price, told, and asked for nothing else", async () => {
+  const token = await sessionOf(buyer);
+  const cost = await costOf(buyer, async () => {
+    const answer = await by(token, "/weather");
+    expect([answer.status, await answer.text()]).toEqual([200, "goods"]);
+    expect(answer.headers.get("X-402-Charged")).toBe("0.001 USDC");
+    expect(answer.headers.get("Cache-Control")).toContain("private");
+    expect(answer.headers.get("Vary")).toContain(SESSION_HEADER);
+    expect(answer.headers.get("Payment-Response")).toBeNull();
+  });
+  expect(cost).toBe(1_000n);
+  const seen = gateway.upstream.at(-1)?.headers;
+  expect(seen).toMatchObject({ "x-402-payer": buyer.address, "x-402-network": "base-sepolia" });
+  expect(seen?.["x-402-session"]).toBeUndefined();
+});
+
+it("costs nothing where nothing is sold, and is not said to", async () => {
+  const token = await sessionOf(buyer);
+  const cost = await costOf(buyer, async () => {
+    for (const status of [400, 404, 500, 503]) {
+      const answer = await by(token, `/weather?status=${status}`);
+      expect([answer.status, answer.headers.get("X-402-Charged")]).toEqual([status, null]);
+      await answer.text();
+    }
+    // Within our own host, where the target is sold for as much: it is not goods yet.
+    const led = await by(token, "/weather?to=/papers/1");
+    expect([led.status, led.headers.get("X-402-Charged")]).toEqual([302, null]);
+    const head = await by(token, "/weather", { method: "HEAD" });
+    expect(head.status).toBe(402);
+  });
+  expect(cost).toBe(0n);
+});
+
+it("costs what other answers that are goods cost: elsewhere, followed, and as its route has it", async () => {
+  const token = await sessionOf(buyer);
+  const cost = await costOf(buyer, async () => {
+    const away = await by(token, "/weather?to=https://elsewhere.example/file");
+    expect([away.status, away.headers.get("X-402-Charged")]).toEqual([302, "0.001 USDC"]);
+    const followed = await by(token, "/papers/1?to=/papers/2");
+    expect([followed.status, followed.headers.get("X-402-Charged")]).toEqual([200, "0.001 USDC"]);
+    expect(followed.headers.get("Content-Location")).toBe("/papers/2");
+    const none = await by(token, "/jobs?status=404", { method: "POST", body: "x" });
+    expect([none.status, none.headers.get("X-402-Charged")]).toEqual([404, "0.002 USDC"]);
+  });
+  expect(cost).toBe(4_000n);
+});
+
+it("costs nothing where the backend breaks off, and its price where the buyer does", async () => {
+  const token = await sessionOf(buyer);
+  const cost = await costOf(buyer, async () => {
+    const broken = await by(token, "/weather?how=break&n=1");
+    expect(broken.status).toBe(200);
+    held.get("?how=break&n=1")?.();
+    await expect(broken.text()).rejects.toThrow("terminated");
+  });
+  expect(cost).toBe(0n);
+  const left = await costOf(buyer, async () => {
+    const leaving = new AbortController();
+    const begun = await by(token, "/weather?how=break&n=2", { signal: leaving.signal });
+    expect(begun.status).toBe(200);
+    leaving.abort();
+  });
+  expect(left).toBe(1_000n);
+});
+
+it("costs who leaves before an answer what he may have had done, and nothing where he only asked", async () => {
+  const token = await sessionOf(buyer);
+  const leave = async (method: string, path: string): Promise<void> => {
+    const asked = httpRequest(gateway.url + path, { method, headers: { [SESSION_HEADER]: token } });
+    asked.on("error", () => undefined);
+    asked.end();
+    const { search } = new URL(path, gateway.url);
+    await vi.waitFor(() => expect(held.has(search)).toBe(true));
+    const closed = new Promise((resolve) => asked.once("close", resolve));
+    asked.destroy();
+    await closed;
+  };
+  expect(await costOf(buyer, () => leave("GET", "/weather?how=hold&n=3"))).toBe(0n);
+  expect(await costOf(buyer, () => leave("POST", "/jobs?how=hold&n=4"))).toBe(2_000n);
+});
+
+it("is asked to pay where too little is left, and where the route takes no balance", async () => {
+  const token = await sessionOf(poor);
+  expect((await by(token, "/jobs", { method: "POST", body: "x" })).status).toBe(402);
+  expect((await by(token, "/weather")).status).toBe(200);
+  expect((await by(token, "/weather")).status).toBe(402);
+  expect((await by(await sessionOf(buyer), "/plain")).status).toBe(402);
+  await vi.waitFor(() => expect(balanceIn(storePath, poor.address) === 500n).toBe(true));
+});
+
+it("costs members what their group pays, and a computed price by the body", async () => {
+  const cost = await costOf(partner, async () => {
+    const answer = await by(await sessionOf(partner), "/partners");
+    expect(answer.headers.get("X-402-Charged")).toBe("0.001 USDC");
+  });
+  expect(cost).toBe(1_000n);
+  const headers = { "Content-Type": "application/json" };
+  const token = await sessionOf(buyer);
+  const computed = await costOf(buyer, async () => {
+    const asked = { method: "POST", headers, body: JSON.stringify({ n: 7 }) };
+    const answer = await by(token, "/computed", asked);
+    expect([answer.status, answer.headers.get("X-402-Charged")]).toEqual([200, "0.007 USDC"]);
+    expect(gateway.upstream.at(-1)?.body).toBe('{"n":7}');
+  });
+  expect(computed).toBe(7_000n);
+});
+
+it("costs nothing where the route's declared input is missing, or a purchase grants it", async () => {
+  const token = await sessionOf(buyer);
+  const cost = await costOf(buyer, async () => {
+    const unfit = await by(token, "/declared");
+    expect([unfit.status, Object(await unfit.json()).faults]).toEqual([400, [expect.any(String)]]);
+  });
+  expect(cost).toBe(0n);
+  expect(await costOf(buyer, () => by(token, "/declared?city=Rome"))).toBe(1_000n);
+  // Nobody has bought that route: it is paid from the balance.
+  expect(await costOf(buyer, () => by(token, "/owned"))).toBe(1_000n);
+});
+
+it("spends by a cookie only where its own site, or its own buyer, asks", async () => {
+  const token = await sessionOf(buyer);
+  const ask = (lines: Readonly<Record<string, string>>): Promise<number> => {
+    const headers = { Cookie: `x402-session=${token}`, ...lines };
+    return new Promise((resolve, reject) => {
+      const asked = httpRequest(`${gateway.url}/weather`, { headers }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode ?? 0);
+      });
+      asked.on("error", reject).end();
+    });
+  };
+  expect(await ask({ "Sec-Fetch-Site": "same-origin" })).toBe(200);
+  expect(await ask({ "Sec-Fetch-Site": "none" })).toBe(200);
+  expect(await ask({})).toBe(402);
+  expect(await ask({ "Sec-Fetch-Site": "cross-site" })).toBe(402);
+  expect(await ask({ "Sec-Fetch-Site": "same-site" })).toBe(402);
+  expect(await ask({ "Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch" })).toBe(402);
+});
+
+it("spends one balance once, however many ask at once", async () => {
+  const rich = freshAccount();
+  const path = join(tmpdir(), `coinslot-spending-${randomUUID()}`, "ledger.db");
+  await prepay(path, { [rich.address]: 20_000n });
+  await using shop = await startGateway({
+    chain,
+    routes: ROUTES,
+    more: `credits: { packs: [$1], atRisk: $0.005 }\nmembers: { partners: "${partner.address}" }`,
+    storePath: path,
+    backend,
+  });
+  const place = `${shop.url}/.well-known/x402/sign-in`;
+  const header = await signChallenge(Object(await (await fetch(place)).json()), rich.account);
+  const opened = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
+  const token = Object(await opened.json()).session;
+  const all = await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      const answer = await fetch(`${shop.url}/weather`, { headers: { [SESSION_HEADER]: token } });
+      await answer.text();
+      return answer.status;
+    }),
+  );
+  expect(all.filter((status) => status === 200).length).toBe(20);
+  expect(all.filter((status) => status === 402).length).toBe(30);
+  await vi.waitFor(() => expect(balanceIn(path, rich.address) === 0n).toBe(true));
+});
