@@ -19,6 +19,7 @@ import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
+import { Metering } from "../gateway/metered-answer.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
@@ -149,8 +150,9 @@ export function* snapshotSteps(
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
       const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const known = { members, grant, isSettledAfter, credits: creditsOf(action) };
-      const sold = { tokens, cacheControl, repeat, redirects, goods, input, ...known };
+      const how = { ...meteringOf(action), isSettledAfter, credits: creditsOf(action) };
+      const known = { goods, input, members, grant, ...how };
+      const sold = { tokens, cacheControl, repeat, redirects, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -174,20 +176,12 @@ export function* snapshotSteps(
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
-  const { defaultUpstream } = config;
   // Where the file has hosts alone, nothing is anywhere else.
   const documents = base === null ? [] : documentPaths(config);
   return {
     site,
     router,
-    unmatched:
-      config.unmatched === "free" && defaultUpstream !== null
-        ? {
-            kind: "free",
-            meter: metrics.route(UNMATCHED),
-            engine: engineOf(engines, defaultUpstream),
-          }
-        : null,
+    unmatched: unmatchedPlan(config, engines, metrics),
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
@@ -198,6 +192,20 @@ export function* snapshotSteps(
     signIn: asker,
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
+}
+
+function unmatchedPlan(
+  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
+  engines: ReadonlyMap<string, Engine>,
+  metrics: SnapshotGround["metrics"],
+): Snapshot["unmatched"] {
+  if (unmatched !== "free" || defaultUpstream === null) return null;
+  const engine = engineOf(engines, defaultUpstream);
+  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
+}
+
+function meteringOf({ metered }: PricedAction): Pick<PricedPlan, "metering"> {
+  return metered === null ? {} : { metering: new Metering(metered) };
 }
 
 /** What is sold at the file's own site, and under the name of each other host. */

@@ -22,7 +22,7 @@ import {
 } from "./payment-judgement.ts";
 import type { Fingerprint, SoldAnswer } from "./sold-answer.ts";
 import { digestedTarget } from "./stored-target.ts";
-import { changeOf, meteredAmounts, meteredNote, type MeteredSale } from "./metered.ts";
+import { deliveredFacets } from "./metered.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { askedRefund } from "./refunds.ts";
 import { paidBack } from "./resolution.ts";
@@ -63,7 +63,7 @@ export function deliverAll(
   const kept = keepable(given);
   const replayUntilMs = kept === null ? null : moment.nowMs + REPLAY_MS;
   const served = kept?.target ?? again?.target;
-  const used = metered && usedOf(row, metered);
+  const { note, ...facets } = deliveredFacets(row, metered, () => amountOf(requestOf(row)));
   const next: PaymentRow = {
     ...after(row),
     state: "DELIVERED",
@@ -73,19 +73,15 @@ export function deliverAll(
     replayUntilMs,
     repeats: 0,
     repeatUntilMs: again === undefined ? null : moment.nowMs + again.forMs,
-    ...(used !== undefined && { metered: JSON.stringify(used.amounts), fills: used.fills }),
+    ...facets,
   };
-  const notes = [...(kept === null ? [] : ["the answer is kept"]), ...(used ? [used.note] : [])];
-  const note = notes.join("; ");
+  const notes = [
+    ...(kept === null ? [] : ["the answer is kept"]),
+    ...(note === undefined ? [] : [note]),
+  ];
+  const said = notes.join("; ");
   const answer = kept && replayUntilMs && { response: kept.response, untilMs: replayUntilMs };
-  return { outcome: undefined, next, note, ...(answer && { answer }) };
-}
-
-/** What has filled a pot by itself has no change: it is all in there. */
-function usedOf(row: PaymentRow, metered: MeteredSale) {
-  const amounts = meteredAmounts(metered, BigInt(amountOf(requestOf(row))));
-  const fills = row.fills ?? changeOf(metered, amounts);
-  return { amounts, fills, note: meteredNote(amounts) };
+  return { outcome: undefined, next, note: said, ...(answer && { answer }) };
 }
 
 function keepable(given: SoldAnswer | undefined): SoldAnswer | null {

@@ -46,7 +46,7 @@ import type { StoredResponse } from "./sold-answer.ts";
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
-export type { MeteredAmounts, MeteredSale } from "./metered.ts";
+export type { MeteredSale } from "./metered.ts";
 export type { PotBalance, PotDraw, PotDrawn, Pots } from "./pots.ts";
 export * from "./refund-steps.ts";
 export * from "./sold-answer.ts";

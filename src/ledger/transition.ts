@@ -63,6 +63,10 @@ export interface ClaimTerms extends Collector {
    * back as a payment is.
    */
   readonly fills?: PotFill | undefined;
+  /** It is charged by use. */
+  readonly isMetered?: boolean | undefined;
+  /** The pot into which what it has not used comes in the step that delivers it; see `metered.ts`. */
+  readonly change?: string | undefined;
 }
 
 /** A payment that is on chain. */

@@ -27,8 +27,8 @@ export interface MeterTerms {
 }
 
 /** Names of a path at most, and characters of one. */
-export const MAX_PATH_NAMES = 16;
-export const MAX_NAME_LENGTH = 64;
+const MAX_PATH_NAMES = 16;
+const MAX_NAME_LENGTH = 64;
 
 const CALL = /^(\w+) *\( *(?:"([^"']*)"|'([^"']*)'|([^"'()]*?)) *\)$/;
 const NAME = /^[\p{L}\p{N}_$@-]+$/u;

@@ -306,10 +306,7 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ...["meter", "meter.of", "meter.each", "meter.max"].map((key) =>
     named(`routes.NAME.${key}`, () => [
       [["credits"], { packs: ["$1"] }],
-      [
-        ["routes", PAID],
-        { meter: { of: 'header("X-Usage")', each: "$0.000002", max: "$0.009" } },
-      ],
+      [["routes", PAID], { meter: { of: 'header("X-Usage")', each: "$0.000002", max: "$0.009" } }],
     ]),
   ),
   ...Object.entries(ROUTE).map(([key, value]) =>

@@ -13,7 +13,7 @@ import type { Context } from "../reading/context.ts";
 import { bad, fault } from "../reading/reading.ts";
 import { listOf, map, matching, optional, reader } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
-import { barePrice, DOLLARS_FORM, dollars } from "./price.ts";
+import { barePrice, dollars } from "./price.ts";
 import { dollarAmount, type OfferSettings, type Pricing, type Wanted } from "./pricing.ts";
 
 const SOURCE_FORM = 'must be json("path"), sse("path") or header("Name")';

@@ -295,10 +295,11 @@ export class Paywall {
       const told = await this.#waiting.for(flight, presented, takeoff.signal);
       if (told !== undefined) return told;
     }
-    const { binding, target, route, client, identifier } = presented;
+    const { binding, target, route, client, identifier, isMetered } = presented;
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
-    const terms = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
+    const told = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
+    const terms = { ...told, ...(isMetered === true && { isMetered }) };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

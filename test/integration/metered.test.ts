@@ -1,0 +1,247 @@
+/** A route that is charged by use, with all real parts: what is left of a payment is its buyer's when his answer was given. */
+import { randomUUID } from "node:crypto";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { X402_VERSION_2, type X402Version } from "../../src/x402/x402.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import { headerJson, present, PURSE, richBuyer, sign, VERSIONS } from "../support/buyer.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { evmClients } from "../support/evm-clients.ts";
+import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { modelBackend } from "../support/model-backend.ts";
+import type { FreshAccount } from "../support/payer.ts";
+import { balanceIn } from "../support/prepaid.ts";
+
+const MAX = 10_000n;
+const METER = `{ of: [json("usage.total_tokens"), sse("usage.total_tokens"), header(X-Usage)], each: $0.000002, max: $0.01 }`;
+const ROUTES = `
+  POST /v1/chat/completions: { meter: ${METER}, description: A model }
+  GET /v1/chat/completions: { meter: ${METER}, description: A model }
+`;
+
+const closing = new AsyncDisposableStack();
+const storePath = join(tmpdir(), `coinslot-metered-${randomUUID()}`, "ledger.db");
+const model = modelBackend();
+let chain: Chain;
+let gateway: RunningGateway;
+
+beforeAll(async () => {
+  chain = await startChain();
+  closing.defer(() => chain.stop());
+  const more = "credits: { packs: [$1] }";
+  const { listener: backend } = model;
+  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more, storePath, backend }));
+});
+
+afterAll(() => closing.disposeAsync());
+
+const place = () => `${gateway.url}/v1/chat/completions`;
+const asking = (body: object): RequestInit => ({ method: "POST", body: JSON.stringify(body) });
+
+interface Sold {
+  readonly buyer: FreshAccount;
+  readonly header: string;
+  readonly version: X402Version;
+}
+
+async function signed(version: X402Version = X402_VERSION_2, init = asking({})): Promise<Sold> {
+  const buyer = await richBuyer(chain);
+  return { buyer, version, header: await sign(buyer, place(), { version, init }) };
+}
+
+const buy = ({ header, version }: Sold, body: object) =>
+  present(place(), header, asking(body), version);
+
+/** What is in the balance, once the end of the delivery is written. */
+async function changeOf({ buyer }: Pick<Sold, "buyer">, amount: bigint): Promise<void> {
+  await vi.waitFor(() => expect(balanceIn(storePath, buyer.address)).toBe(amount));
+}
+
+/** As the receipt's own URL tells it. */
+async function statusOf(answer: { readonly headers: Headers }): Promise<object> {
+  const link = /<([^>]+)>/.exec(answer.headers.get("Link") ?? "")?.[1] ?? "";
+  const url = new URL(link);
+  return Object(await (await fetch(gateway.url + url.pathname)).json());
+}
+
+async function metric(line: string): Promise<string | undefined> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return text
+    .split("\n")
+    .find((each) => each.startsWith(line))
+    ?.split(" ")
+    .at(-1);
+}
+
+describe("what was used is charged, and the rest is in the buyer's balance", () => {
+  it.each(VERSIONS)("of JSON, version %i", async (version) => {
+    const sold = await signed(version);
+    const answer = await buy(sold, { tokens: 1234 });
+    expect(answer.status).toBe(200);
+    expect(await chain.balanceOf(sold.buyer.address)).toBe(PURSE - MAX);
+    await changeOf(sold, MAX - 2_468n);
+    expect(await statusOf(answer)).toMatchObject({
+      state: "delivered",
+      amount: "10000",
+      metered: { charged: "2468", change: "7532", usage: "1234", reason: null },
+    });
+    // It is whole before its head goes out.
+    expect(answer.headers.get("X-402-Charged")).toBe("0.002468 USDC");
+    expect(answer.headers.get("X-402-Usage")).toBe("1234");
+  });
+
+  it("of events, as they pass", async () => {
+    const sold = await signed();
+    const headers = { [PAYMENT_HEADERS[sold.version]]: sold.header };
+    const body = {
+      stream: true,
+      stream_options: { include_usage: true },
+      tokens: 500,
+      how: "holds",
+    };
+    const answer = await fetch(place(), { ...asking(body), headers });
+    const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+    // What the backend has written is there while it works on.
+    let text = String((await reader?.read())?.value);
+    expect(text).toContain('"content":"The"');
+    expect(answer.headers.get("X-402-Charged")).toBeNull();
+    expect(model.release()).toBe(true);
+    for (;;) {
+      const { value, done = true } = (await reader?.read()) ?? {};
+      if (done) break;
+      text += String(value);
+    }
+    expect(text).toContain("[DONE]");
+    await changeOf(sold, MAX - 1_000n);
+    expect(await statusOf(answer)).toMatchObject({ metered: { charged: "1000", usage: "500" } });
+  });
+
+  it("of a header, and what that costs is told in the answer's own", async () => {
+    const sold = await signed();
+    const answer = await buy(sold, { how: "header", tokens: 7 });
+    expect(answer.headers.get("X-402-Charged")).toBe("0.000014 USDC");
+    await changeOf(sold, MAX - 14n);
+  });
+
+  it("all of it where nothing was used", async () => {
+    const sold = await signed();
+    expect((await buy(sold, { tokens: 0 })).headers.get("X-402-Charged")).toBe("0 USDC");
+    await changeOf(sold, MAX);
+  });
+
+  it("the backend is asked for an answer that can be read", async () => {
+    const sold = await signed();
+    const init = { ...asking({ tokens: 1 }), headers: { "Accept-Encoding": "br" } };
+    await present(place(), sold.header, init, sold.version);
+    expect(gateway.upstream.at(-1)?.headers["accept-encoding"]).toBe("identity");
+  });
+});
+
+describe("all that was paid is charged, and never more, and it is said why", () => {
+  it.each([
+    ["above-max", { tokens: 5_001 }],
+    ["above-max", { tokens: 1e30 }],
+    ["no-number", { tokens: -1 }],
+    ["no-number", { tokens: "12" }],
+    ["absent", { how: "no usage" }],
+    ["absent", { stream: true, tokens: 5 }],
+    ["encoded", { how: "encoded" }],
+  ])("%s: %j", async (reason, body) => {
+    const sold = await signed();
+    const label = `coinslot_metered_answers_total{route="POST /v1/chat/completions",reason="${reason}"}`;
+    const before = Number((await metric(label)) ?? 0);
+    const answer = await buy(sold, body);
+    expect(answer.status).toBe(200);
+    await vi.waitFor(async () => {
+      expect(await statusOf(answer)).toMatchObject({
+        state: "delivered",
+        metered: { charged: "10000", change: "0", reason },
+      });
+    });
+    expect(balanceIn(storePath, sold.buyer.address)).toBe(0n);
+    expect(await chain.balanceOf(sold.buyer.address)).toBe(PURSE - MAX);
+    expect(Number(await metric(label))).toBe(before + 1);
+  });
+});
+
+describe("what fails costs nothing", () => {
+  it("and is owed: the same payment has the next answer, and its change once", async () => {
+    const sold = await signed();
+    expect((await buy(sold, { how: "fails" })).status).toBe(503);
+    const answer = await buy(sold, { tokens: 100 });
+    expect(answer.status).toBe(200);
+    await changeOf(sold, MAX - 200n);
+    // Given again as it was kept, and neither charged nor credited for that.
+    const again = await buy(sold, { tokens: 100 });
+    expect([again.status, again.text]).toEqual([200, answer.text]);
+    expect(again.headers.get("X-402-Charged")).toBe("0.0002 USDC");
+    expect((await buy(sold, { tokens: 1 })).status).toBe(402);
+    expect(balanceIn(storePath, sold.buyer.address)).toBe(MAX - 200n);
+    expect(await chain.balanceOf(sold.buyer.address)).toBe(PURSE - MAX);
+  });
+
+  it("as an answer does that its backend breaks off", async () => {
+    const sold = await signed();
+    const broken = buy(sold, { stream: true, how: "breaks" }).catch(() => "broken");
+    await vi.waitFor(() => expect(model.release()).toBe(true));
+    expect(await broken).toBe("broken");
+    expect(balanceIn(storePath, sold.buyer.address)).toBe(0n);
+    expect((await buy(sold, { tokens: 100 })).status).toBe(200);
+    await changeOf(sold, MAX - 200n);
+  });
+});
+
+describe("a buyer who leaves in the middle", () => {
+  const leave = async (sold: Sold, body: object): Promise<void> => {
+    const leaving = new AbortController();
+    const headers = { [PAYMENT_HEADERS[sold.version]]: sold.header };
+    const init = { ...asking({ stream: true, ...body }), headers, signal: leaving.signal };
+    const answer = await fetch(place(), init);
+    await answer.body?.getReader().read();
+    leaving.abort();
+  };
+
+  it("has bought it for what it has used, which is read on for him", async () => {
+    const sold = await signed();
+    await leave(sold, { tokens: 50, how: "holds", stream_options: { include_usage: true } });
+    expect(model.release()).toBe(true);
+    await changeOf(sold, MAX - 100n);
+    expect((await buy(sold, { tokens: 1 })).status).toBe(402);
+  });
+
+  it("has not, where the backend breaks it off then", async () => {
+    const sold = await signed();
+    await leave(sold, { how: "breaks" });
+    expect(model.release()).toBe(true);
+    await vi.waitFor(async () => expect((await buy(sold, { tokens: 1 })).status).toBe(200));
+    await changeOf(sold, MAX - 2n);
+  });
+});
+
+it("is asked for as a maximum, and by what it is charged", async () => {
+  const answer = await fetch(place(), asking({}));
+  const { accepts } = Object(await answer.json());
+  expect(accepts[0]).toMatchObject({ maxAmountRequired: "10000" });
+  const sentence =
+    "Charged by use, at most $0.01: $0.000002 for each of usage.total_tokens or x-usage";
+  expect(accepts[0].description).toContain(sentence);
+  const told = headerJson(answer.headers, "PAYMENT-REQUIRED");
+  expect(told.resource.description).toContain(sentence);
+});
+
+it.each(Object.entries(evmClients))("is bought by %s", async (_name, { buy: purchase }) => {
+  const buyer = await richBuyer(chain);
+  const { status, receipt } = await purchase(place(), buyer, { tokens: 321 });
+  expect([status, receipt["success"]]).toEqual([200, true]);
+  await changeOf({ buyer }, MAX - 642n);
+  expect(await chain.balanceOf(buyer.address)).toBe(PURSE - MAX);
+});
+
+it("is counted, and in the books as on the chain", async () => {
+  const labels = `route="POST /v1/chat/completions",network="base-sepolia",asset="USDC"`;
+  const charged = Number(await metric(`coinslot_metered_amount_total{${labels},part="charged"}`));
+  const change = Number(await metric(`coinslot_metered_amount_total{${labels},part="change"}`));
+  const onChain = await chain.balanceOf(gateway.payee);
+  expect(BigInt(Math.round((charged + change) * 1e6))).toBe(onChain);
+});
