@@ -11,6 +11,7 @@ import {
   type RouteAction,
   type RouteSettings,
   type Site,
+  toldMeter,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
@@ -23,7 +24,12 @@ import { Metering } from "../gateway/metered-answer.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
-import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
+import {
+  Offers,
+  type FeePayers,
+  type NetworkStates,
+  type QuoteTerms,
+} from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
@@ -128,7 +134,8 @@ export function* snapshotSteps(
       const { memo, paymentIdentifier: identifier } = action;
       const told = { protocol, service, identifier, memo, signIn };
       const isSettledAfter = action.settle === "after";
-      const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
+      const quoted = { ...told, blockhashes, networks, ...extensionsOf(action) };
+      const terms = { ...quoted, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
@@ -202,6 +209,11 @@ function unmatchedPlan(
   if (unmatched !== "free" || defaultUpstream === null) return null;
   const engine = engineOf(engines, defaultUpstream);
   return { kind: "free", meter: metrics.route(UNMATCHED), engine };
+}
+
+/** Buyers of version 2 are told by what it is charged. */
+function extensionsOf({ metered }: PricedAction): Pick<QuoteTerms, "extensions"> {
+  return metered === null ? {} : { extensions: { metered: { info: toldMeter(metered) } } };
 }
 
 function meteringOf({ metered }: PricedAction): Pick<PricedPlan, "metering"> {

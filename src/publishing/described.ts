@@ -60,8 +60,8 @@ function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): Publish
 }
 
 /** In dollars, without their sign. */
-function leastOf({ computed }: PricedAction): string | undefined {
-  return computed?.from.slice(1);
+function leastOf({ computed, metered }: PricedAction): string | undefined {
+  return metered === null ? computed?.from.slice(1) : "0";
 }
 
 export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {

@@ -12,6 +12,7 @@ import {
   type Config,
   type PricedAction,
   type RouteSettings,
+  toldMeter,
 } from "../config/config.ts";
 import {
   catalogueSteps,
@@ -407,7 +408,8 @@ function* listed({
 }
 
 /** Where each request has its own price, the ways to pay tell the most of it. */
-function metadataOf({ metadata, computed }: PricedAction): PricedAction["metadata"] {
+function metadataOf({ metadata, computed, metered }: PricedAction): PricedAction["metadata"] {
+  if (metered !== null) return { meter: toldMeter(metered), ...metadata };
   if (computed === null) return metadata;
   return { price: { from: computed.from, to: computed.to }, ...metadata };
 }

@@ -1,5 +1,8 @@
 /** A route that is charged by use, with all real parts: what is left of a payment is its buyer's when his answer was given. */
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { get } from "node:http";
+import { text } from "node:stream/consumers";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -29,7 +32,7 @@ let gateway: RunningGateway;
 beforeAll(async () => {
   chain = await startChain();
   closing.defer(() => chain.stop());
-  const more = "credits: { packs: [$1] }";
+  const more = "credits: { packs: [$1] }\ndiscovery: { openapi: true, llms: true }";
   const { listener: backend } = model;
   gateway = closing.use(await startGateway({ chain, routes: ROUTES, more, storePath, backend }));
 });
@@ -63,6 +66,13 @@ async function statusOf(answer: { readonly headers: Headers }): Promise<object> 
   const link = /<([^>]+)>/.exec(answer.headers.get("Link") ?? "")?.[1] ?? "";
   const url = new URL(link);
   return Object(await (await fetch(gateway.url + url.pathname)).json());
+}
+
+/** As a browser is shown it: `fetch` says that it is none. */
+async function pageOf(url: string): Promise<string> {
+  const asked = get(url, { headers: { Accept: "text/html", "User-Agent": "Mozilla/5.0" } });
+  const [response] = await once(asked, "response");
+  return text(response);
 }
 
 async function metric(line: string): Promise<string | undefined> {
@@ -103,16 +113,16 @@ describe("what was used is charged, and the rest is in the buyer's balance", () 
     const answer = await fetch(place(), { ...asking(body), headers });
     const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
     // What the backend has written is there while it works on.
-    let text = String((await reader?.read())?.value);
-    expect(text).toContain('"content":"The"');
+    let said = String((await reader?.read())?.value);
+    expect(said).toContain('"content":"The"');
     expect(answer.headers.get("X-402-Charged")).toBeNull();
     expect(model.release()).toBe(true);
     for (;;) {
       const { value, done = true } = (await reader?.read()) ?? {};
       if (done) break;
-      text += String(value);
+      said += String(value);
     }
-    expect(text).toContain("[DONE]");
+    expect(said).toContain("[DONE]");
     await changeOf(sold, MAX - 1_000n);
     expect(await statusOf(answer)).toMatchObject({ metered: { charged: "1000", usage: "500" } });
   });
@@ -228,6 +238,23 @@ it("is asked for as a maximum, and by what it is charged", async () => {
   expect(accepts[0].description).toContain(sentence);
   const told = headerJson(answer.headers, "PAYMENT-REQUIRED");
   expect(told.resource.description).toContain(sentence);
+  expect(told.extensions.metered.info).toEqual({
+    of: ['json("usage.total_tokens")', 'sse("usage.total_tokens")', 'header("x-usage")'],
+    each: "$0.000002",
+    max: "$0.01",
+  });
+});
+
+it("is told so wherever it is listed", async () => {
+  const read = async (path: string) => (await fetch(gateway.url + path)).text();
+  const listing = await read("/discovery/resources");
+  expect(listing).toContain('"meter":{"of":["json(');
+  expect(listing).toContain("Charged by use, at most $0.01");
+  expect(await read("/llms.txt")).toContain("Charged by use, at most $0.01");
+  const operation = Object(JSON.parse(await read("/openapi.json"))).paths["/v1/chat/completions"];
+  const { price } = operation.post["x-payment-info"];
+  expect(price).toMatchObject({ mode: "dynamic", min: "0", max: "0.01" });
+  expect(await pageOf(place())).toContain("Charged by use, at most $0.01");
 });
 
 it.each(Object.entries(evmClients))("is bought by %s", async (_name, { buy: purchase }) => {

@@ -2,6 +2,7 @@
 import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
+  toldMeter,
   type Config,
   type OfferSettings,
   type PricedAction,
@@ -43,6 +44,8 @@ export interface RuleView {
   readonly grantMs?: number;
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
+  /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
+  readonly meter?: ReturnType<typeof toldMeter>;
   /** Name of the upstream; null where nothing is served. */
   readonly upstream: string | null;
   /** Only where it is paid after the work. */
@@ -98,6 +101,8 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     pattern,
     action: action.kind,
     ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
+    ...(action.kind === "priced" &&
+      action.metered !== null && { meter: toldMeter(action.metered) }),
     prices: offers.map(priceView),
     ...(action.kind === "priced" && priceViews(action)),
     upstream: action.kind === "deny" ? null : action.upstream,

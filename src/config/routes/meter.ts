@@ -151,16 +151,19 @@ function checkedAmounts(
       problems.error(eachPath, fault("bad-price", message, "write the price of one unit"));
     }
   }
-  return offers.length === 0 ? null : { terms, offers };
+  const told = offers.map((offer) => ({ ...offer, dollars: `up to ${terms.max}` }));
+  return told.length === 0 ? null : { terms, offers: told };
 }
 
 /** Of a comparison alone. */
 const MOST_DECIMALS = 77;
 
-/** For buyers, behind what is sold. */
-export function meterSentence(terms: MeterTerms): string {
+/** What is sold, as it is written, and by what it is charged: whoever reads the one of it has read the other. */
+export function meteredDescription(description: string, terms: MeterTerms): string {
   const { each: unit, max } = terms;
+  const sold = description === "" ? "" : `${description.replace(/[.!?]?$/, (end) => end || ".")} `;
   return (
+    sold +
     `Charged by use, at most ${max}: ${unit} for each of ${unitText(terms)} of the answer. ${max} is paid first, and what is left ` +
     `is credited to the payer; an answer that does not say what it has used costs ${max}.`
   );

@@ -7,7 +7,7 @@ import { repeat, type RepeatSettings } from "./after-sale.ts";
 import { input, type RouteInput } from "./route-input.ts";
 import { computedOffers } from "./computed.ts";
 import type { PriceTerms } from "../../pricing/computed-price.ts";
-import { meter, meterSentence, resolveMeter } from "./meter.ts";
+import { meter, meteredDescription, resolveMeter } from "./meter.ts";
 import type { MeterTerms } from "../../metering/meter.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
@@ -371,7 +371,7 @@ function resolveMetered(
   if (!resolved) return undefined;
   const { offers, terms } = resolved;
   const action = priced(block, upstream, { offers, prices: [] }, parts);
-  const told = [description, meterSentence(terms)].filter((text) => text !== "").join(" ");
+  const told = meteredDescription(description, terms);
   return inMode(mode ?? parts.mode, { ...action, metered: terms, repeat: null, description: told });
 }
 

@@ -100,12 +100,11 @@ export interface QuoteTerms {
   readonly route?: string;
   /** Version 2: whether it is paid after the work. Default: before. */
   readonly isSettledAfter?: boolean;
+  /** Version 2: what else is told of it. Default: nothing. */
+  readonly extensions?: ExtensionsV2;
 }
 
-/**
- * The largest value of `PAYMENT-REQUIRED` that has extensions, or a query where it can do without: with the other lines
- * of an answer it fits into the 4,096 bytes that nginx reads of a head by default.
- */
+/** The largest `PAYMENT-REQUIRED` with extensions, or with a query that it can do without: nginx reads heads of 4,096 bytes. */
 const MAX_EXTENDED = 3_250;
 /** The largest with a challenge to sign in: it is never what makes a head too long, and the lines of a page are a kilobyte. */
 const MAX_ASKING = 2_900;
@@ -386,7 +385,7 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, signIn, identifier: use = "off", isSettledAfter }: QuoteTerms,
+  { service, signIn, identifier: use = "off", isSettledAfter, extensions: told }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
@@ -394,7 +393,7 @@ function beginningsOf(
     requirementsV2(offer, { ...flowOf(isSettledAfter), ...hints[index] }),
   );
   const identifier = identifierExtension(use);
-  const all = { ...extensionsOf(first), ...identifier };
+  const all = { ...extensionsOf(first), ...identifier, ...told };
   const required = bare(use === "required" ? identifier : {});
   const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
   const forms = [
