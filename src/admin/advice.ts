@@ -56,10 +56,15 @@ export function needsOperatorFor({ outcome }: RequestEnd): boolean {
   return outcome === "unavailable" || outcome === "unknown" || outcome === "undelivered";
 }
 
-function adviceOnRefund({ key }: Advised, { state, transaction, detail }: RefundSummary): string {
+function adviceOnRefund(
+  { key }: Advised,
+  { state, transaction, detail, creditsAtomic }: RefundSummary,
+): string {
   const why = detail === null ? "" : `: ${detail}`;
+  const isOfCredits = creditsAtomic !== null;
   switch (state) {
     case "ASKED":
+      if (isOfCredits) return creditsToBeSent(key);
       return (
         "to be refunded: a running gateway with the key of `refunds` for its network sends it as soon as no " +
         "reorganization can be expected to undo the payment, which takes a minute or so, and " +
@@ -73,6 +78,8 @@ function adviceOnRefund({ key }: Advised, { state, transaction, detail }: Refund
         "by hand meanwhile"
       );
     case "REFUNDED":
+      if (isOfCredits && transaction === null)
+        return "paid back by you by other means: nothing is left to do";
       return `refunded in ${transaction ?? "a transaction"}: nothing is left to do`;
     case "FAILED":
       return (
@@ -80,6 +87,15 @@ function adviceOnRefund({ key }: Advised, { state, transaction, detail }: Refund
         "with --refund tries again; with --refund --by-hand where you have paid it back yourself"
       );
   }
+}
+
+function creditsToBeSent(key: string): string {
+  return (
+    "what is taken out of its buyer's balance is to be refunded: a running gateway with the key of `refunds` for its network " +
+    "sends it as soon as no reorganization can be expected to undo the payment, and what cannot be sent is in the balance " +
+    `again; \`coinslot payments FILE --resolve ${key} --refund --by-hand\` says that you have paid it back yourself, and ` +
+    "nothing is sent then"
+  );
 }
 
 const PAID_BACK =
@@ -251,6 +267,8 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   denied: "nothing is left to do",
   credits: "nothing is left to do: it was paid from what its buyer has prepaid",
   member: "nothing was asked: whoever has signed in has it for nothing",
+  pass: "nothing was asked: whoever has signed in has paid for it before (`grants`, `passes`)",
+  quota: "nothing was asked: the route has so much for nothing (`free`)",
   rejected: "the request could not be read in one way only; the answer says why",
   challenged:
     "nothing is paid yet: a client that can pay asks again with a payment, nothing is left to do here",

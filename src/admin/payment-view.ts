@@ -51,6 +51,10 @@ export interface PaymentView {
     readonly detail: string | null;
     /** Key of the transfer's own payment. */
     readonly transfer: string | null;
+    /** What of the payment goes back out of its payer's balance, in whole tokens; null: all of the payment, or not known. */
+    readonly credits: string | null;
+    /** The same in atomic units; null: all of the payment. */
+    readonly creditsAtomic: string | null;
   } | null;
   /** It is itself a refund: a transfer that pays another one back. */
   readonly isRefund: boolean;
@@ -161,9 +165,17 @@ export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
     claimedAt: timeOf(payment.claimedMs),
     updatedAt: timeOf(payment.updatedMs),
     heldTransaction: payment.heldTransaction,
-    refund: payment.refund,
+    refund: refundOf(payment, tokens),
     isRefund: payment.isTransferBack,
   };
+}
+
+function refundOf(payment: PaymentSummary, tokens: Tokens): PaymentView["refund"] {
+  const { refund, network, asset } = payment;
+  if (refund === null) return null;
+  const { creditsAtomic } = refund;
+  if (creditsAtomic === null) return { ...refund, credits: null };
+  return { ...refund, credits: amountOf({ network, asset, amount: creditsAtomic }, tokens).amount };
 }
 
 export function usedElsewhereView(

@@ -67,11 +67,20 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
   paid: "paid and delivered",
   credits: "paid from a balance",
   member: "known, and not asked to pay",
+  pass: "had by an earlier purchase",
+  quota: "had before the price begins",
   replayed: "kept answer given again",
   undelivered: "paid, not delivered",
   unsold: "nothing to sell, not charged",
 };
-const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "credits", "member", "replayed"]);
+const GOOD: ReadonlySet<PaymentOutcome> = new Set([
+  "paid",
+  "credits",
+  "member",
+  "pass",
+  "quota",
+  "replayed",
+]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free", "shadow"]);
 
 export function viewOfRequest(known: Known, head: TimelineHead, reading: ViewGround): RequestView {
@@ -359,11 +368,12 @@ export function ledgerFacts(view: PaymentView): readonly FactView[] {
 
 function refundFact(
   network: string,
-  { state, transaction, detail }: NonNullable<PaymentView["refund"]>,
+  { state, transaction, detail, credits, creditsAtomic }: NonNullable<PaymentView["refund"]>,
 ): FactView {
   const known = findNetwork(network);
   const isLinked = known !== undefined && transaction !== null;
-  const text = [state, transaction, detail && withoutUrls(detail)].filter(Boolean).join(" ");
+  const part = creditsAtomic && `${credits ?? creditsAtomic} of the balance`;
+  const text = [state, part, transaction, detail && withoutUrls(detail)].filter(Boolean).join(" ");
   return {
     label: "refund",
     text: clipped(text),

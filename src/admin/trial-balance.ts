@@ -42,7 +42,8 @@ export interface BalanceLine {
  * - `held`: paid in transactions that are not ours, and not decided.
  * - `gas`, `refund gas`, `gas wallets`: what our transactions cost, what of that was for refunds, and the wallets that
  *   paid it.
- * - `credits`: what buyers have prepaid, in its family of networks: credited when it is bought, debited when it is used.
+ * - `credits`: what buyers have prepaid, in its family of networks: credited when it is bought, debited when it is used
+ *   or paid back.
  * - `settled for others`: for other sellers, on both sides of no account.
  */
 export type AccountName =
@@ -67,6 +68,7 @@ const SIDES: Readonly<Record<EntryKind, readonly [debit: AccountName, credit: Ac
   others: ["settled for others", "settled for others"],
   "credits bought": ["sales", "credits"],
   "credits used": ["credits", "sales"],
+  "credits refunded": ["credits", "sales"],
 };
 
 const PAYEELESS: ReadonlySet<EntryKind> = new Set([
@@ -75,6 +77,7 @@ const PAYEELESS: ReadonlySet<EntryKind> = new Set([
   "refund transfer",
   "credits bought",
   "credits used",
+  "credits refunded",
 ]);
 
 interface Sum {

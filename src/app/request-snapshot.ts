@@ -1,5 +1,6 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
+  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -14,15 +15,12 @@ import {
   toldMeter,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
-import { declaredInput } from "../gateway/declared-input.ts";
 import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
 import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
-import { Metering } from "../gateway/metered-answer.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
-import { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import {
   Offers,
@@ -50,6 +48,8 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { creditsOf, planTerms, toldPasses } from "./plan-terms.ts";
+import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
@@ -74,12 +74,13 @@ type Selling = Pick<
   | "protocol"
   | "members"
   | "sessions"
+  | "passes"
+  | "credits"
 > &
   Partial<Pick<Site<Config>, "site">>;
 
 /** Of a group that was refused. */
 const NOBODY = new PayerList("that");
-const NO_GOODS: ReadonlySet<number> = new Set();
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
@@ -122,18 +123,19 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const engine = engineOf(engines, action.upstream);
+    const { engine, fills } = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
-    const tokens = action.offers.map(({ network, asset }) => ({ network, ...asset }));
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const told = { protocol, service, identifier, memo, signIn };
-      const isSettledAfter = action.settle === "after";
+      const opening = toldPasses(route, config);
+      const told = { protocol, service, identifier, memo, signIn, passes: opening };
+      const known = planTerms(route, action, config);
+      const { isSettledAfter } = known;
       const quoted = { ...told, blockhashes, networks, ...extensionsOf(action) };
       const terms = { ...quoted, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
@@ -142,11 +144,6 @@ export function* snapshotSteps(
         return offerPage(shown, config, priced, drafts.networks, asker !== null);
       };
       const page = pageOf(offers, action);
-      const { cacheControl, repeat, redirects, grantMs: forMs } = action;
-      const creditsOf = ({ offers: each }: Pick<PricedAction, "offers">): CreditPrice | null =>
-        action.credits ? creditPrice(each) : null;
-      const goods = action.goods.length === 0 ? NO_GOODS : new Set(action.goods);
-      const input = action.checkInput ? declaredInput(action.input, route.segments) : null;
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
         const list = groups[group] ?? NOBODY;
         if (own.length === 0) return { group, list, offers: null, page: null };
@@ -156,10 +153,7 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const grant = forMs === null ? null : { routes: [route.key], forMs };
-      const how = { ...meteringOf(action), isSettledAfter, credits: creditsOf(action) };
-      const known = { goods, input, members, grant, ...how };
-      const sold = { tokens, cacheControl, repeat, redirects, ...known };
+      const sold = { members, fills, ...known };
       return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
     };
   };
@@ -192,32 +186,19 @@ export function* snapshotSteps(
     authorities: new Set(base === null ? [] : [new URL(base).host]),
     hosts: config.sidecar === null || config.hosts !== null ? servedHosts(config) : null,
     publicUrl,
-    documents: new Set([...documents, ...(asker === null ? [] : signInPaths(config))]),
+    documents: new Set([...documents, ...(asker === null ? [] : ownPaths(config))]),
     protocol,
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
+    balances: asker && balanceTerms(config, publicUrl),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
-}
-
-function unmatchedPlan(
-  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
-  engines: ReadonlyMap<string, Engine>,
-  metrics: SnapshotGround["metrics"],
-): Snapshot["unmatched"] {
-  if (unmatched !== "free" || defaultUpstream === null) return null;
-  const engine = engineOf(engines, defaultUpstream);
-  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
 }
 
 /** Buyers of version 2 are told by what it is charged. */
 function extensionsOf({ metered }: PricedAction): Pick<QuoteTerms, "extensions"> {
   return metered === null ? {} : { extensions: { metered: { info: toldMeter(metered) } } };
-}
-
-function meteringOf({ metered }: PricedAction): Pick<PricedPlan, "metering"> {
-  return metered === null ? {} : { metering: new Metering(metered) };
 }
 
 /** What is sold at the file's own site, and under the name of each other host. */
@@ -258,14 +239,6 @@ function shadowOf(
   };
 }
 
-function creditPrice(offers: PricedAction["offers"]): CreditPrice {
-  return new CreditPrice(
-    offers.map(({ network, asset, amountAtomic }) => {
-      return { network, asset, amount: BigInt(amountAtomic) };
-    }),
-  );
-}
-
 function pricedPlan(plan: RoutePlan): PricedPlan {
   if (plan.kind !== "priced") throw new Error("a route that is priced, and not sold");
   return plan;
@@ -285,9 +258,10 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
   return action.offers.map(({ network, asset }) => ({ network, asset: asset.symbol }));
 }
 
-/** A route with that very path wins, as of the other documents. */
-function signInPaths(config: Pick<Config, "routes">): readonly string[] {
-  return isShadowed(config, SIGN_IN_PATH) ? [] : [SIGN_IN_PATH];
+/** Where who signs in asks: a route with that very path wins, as of the other documents. */
+function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
+  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
+  return paths.filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
@@ -435,6 +409,28 @@ function* earlierOf(
   const untilMs = replacedMs + longestQuoteMs(routes);
   const told = { site, router, computed, publicUrl: publicUrl ?? "", protocol };
   return { ...told, replacedMs, untilMs };
+}
+
+/** What answers a route, and what a payment for it fills, where that is the gateway itself. */
+function sideOf(
+  action: Exclude<RouteAction, { kind: "deny" }>,
+  engines: ReadonlyMap<string, Engine>,
+  publicUrl: string | null,
+): Pick<PricedPlan, "engine" | "fills"> {
+  if (action.kind === "priced" && action.own !== undefined) {
+    return ownSide(action.own, publicUrl ?? "");
+  }
+  return { engine: engineOf(engines, action.upstream) };
+}
+
+function unmatchedPlan(
+  { unmatched, defaultUpstream }: Pick<Selling, "unmatched" | "defaultUpstream">,
+  engines: ReadonlyMap<string, Engine>,
+  metrics: Pick<Metrics, "route">,
+): Snapshot["unmatched"] {
+  if (unmatched !== "free" || defaultUpstream === null) return null;
+  const engine = engineOf(engines, defaultUpstream);
+  return { kind: "free", meter: metrics.route(UNMATCHED), engine };
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

@@ -66,7 +66,7 @@ export async function resolvePayment(
 }
 
 /** Whether refunds on that network are ours to send. */
-function paysBack(
+export function paysBack(
   { facilitator, refunds }: Pick<Config, "refunds" | "facilitator">,
   network: string,
 ): boolean {

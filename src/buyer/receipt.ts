@@ -5,6 +5,7 @@
 import { explorerLink, findNetwork } from "../x402/network.ts";
 import { decodeBase58 } from "../x402/solana-address.ts";
 import { nameOfCaip2 } from "../x402/version-2.ts";
+import type { BuyerAnswer } from "./exchange.ts";
 import { readHeaderJson } from "./offer.ts";
 import { isRecord } from "../x402/json.ts";
 
@@ -57,4 +58,13 @@ function linkTo(name: string, transaction: string): string | null {
 
 function member(value: unknown): string {
   return typeof value === "string" ? value.slice(0, MAX_MEMBER).toWellFormed() : "";
+}
+
+/** What an answer has cost of what was prepaid. */
+const CHARGED = "x-402-charged";
+
+/** `0.001 USDC`; null: nothing, or nothing that can be read. */
+export function chargedBy(answer: Pick<BuyerAnswer, "header">): string | null {
+  const told = answer.header(CHARGED);
+  return /^[0-9]{1,40}(?:\.[0-9]{1,36})? [\w.]{1,20}$/.test(told) ? told : null;
 }

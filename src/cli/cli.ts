@@ -139,7 +139,7 @@ function addPayments(program: Command, done: (code: number) => void): void {
     "until",
     "after",
   ];
-  program
+  const command = program
     .command("payments")
     .description("list what was claimed, paid and delivered, newest first, or show one payment")
     .argument(...FILE)
@@ -169,7 +169,37 @@ function addPayments(program: Command, done: (code: number) => void): void {
     )
     .option("--undelivered", "only those paid for and not delivered")
     .option("--held", "only those paid in a transaction that is not ours, which wait for you")
-    .option("--unrefunded", "only those whose refund has failed, which wait for you")
+    .option("--unrefunded", "only those whose refund has failed, which wait for you");
+  addDecisions(command, filters);
+  command
+    .addOption(
+      new Option(
+        "--forget <address>",
+        "erase what the ledger knows of this payer and needs no more; nothing where something of his is not over",
+      )
+        .argParser(readPayer)
+        .conflicts([...filters, "show", "resolve", "refundCredits", "export", "usedElsewhere"]),
+    )
+    .option("--dry-run", "with --forget: tell what would go, and erase nothing")
+    .option("--network <network>", "only those on this network", readNetworkName)
+    .option("--payer <address>", "only those of this payer", readPayer)
+    .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
+    .option("--until <time>", "only those claimed before that time", readSince)
+    .option("--limit <number>", "how many at most", readLimit, DEFAULT_LIMIT)
+    .option("--after <key>", "continue behind this payment")
+    .addOption(new Option("--json", "as one JSON document").conflicts("csv"))
+    .option("--csv", "as CSV (RFC 4180) with a line of names")
+    .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
+    .action(async (file: string, options: PaymentsOptions, command: Command) => {
+      requireWhole(options, command);
+      const { payments } = await import("./payments/payments.ts");
+      done(await payments(file, options));
+    });
+}
+
+/** What becomes of payments, or of what is prepaid. */
+function addDecisions(command: Command, filters: readonly string[]): void {
+  command
     .addOption(
       new Option("--resolve <key>", "say what becomes of one payment").conflicts([
         ...filters,
@@ -193,38 +223,35 @@ function addPayments(program: Command, done: (code: number) => void): void {
       "with --resolve: it is paid back from the key of `refunds`, where there is one for its network; else you have " +
         "paid it back. Nothing is delivered",
     )
-    .option("--by-hand", "with --refund: you have paid it back yourself, and nothing is sent")
-    .option("--note <text>", "with --resolve: for the payment's history")
     .addOption(
       new Option(
-        "--forget <address>",
-        "erase what the ledger knows of this payer and needs no more; nothing where something of his is not over",
+        "--refund-credits <address>",
+        "pay back what this payer has prepaid and not used, the newest payments first; with --network only what was " +
+          "bought there",
       )
         .argParser(readPayer)
-        .conflicts([...filters, "show", "resolve", "export", "usedElsewhere"]),
+        .conflicts([
+          ...filters.filter((each) => each !== "network"),
+          "show",
+          "resolve",
+          "export",
+          "usedElsewhere",
+        ]),
     )
-    .option("--dry-run", "with --forget: tell what would go, and erase nothing")
-    .option("--network <network>", "only those on this network", readNetworkName)
-    .option("--payer <address>", "only those of this payer", readPayer)
-    .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
-    .option("--until <time>", "only those claimed before that time", readSince)
-    .option("--limit <number>", "how many at most", readLimit, DEFAULT_LIMIT)
-    .option("--after <key>", "continue behind this payment")
-    .addOption(new Option("--json", "as one JSON document").conflicts("csv"))
-    .option("--csv", "as CSV (RFC 4180) with a line of names")
-    .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
-    .action(async (file: string, options: PaymentsOptions, command: Command) => {
-      requireWhole(options, command);
-      const { payments } = await import("./payments/payments.ts");
-      done(await payments(file, options));
-    });
+    .option("--amount <dollars>", "with --refund-credits: no more than that: $1.50")
+    .option(
+      "--by-hand",
+      "with --refund or --refund-credits: you have paid it back yourself, and nothing is sent",
+    )
+    .option("--note <text>", "with --resolve or --refund-credits: for the payment's history");
 }
 
 /** Ends with wrong usage where an option lacks the one that it goes with. */
 function requireWhole(options: PaymentsOptions, command: Command): void {
   // `--resolve` says which payment, the others what becomes of it.
-  const { resolve, deliver, goods, refund, byHand, note } = options;
-  const isDecided = [deliver, goods, refund].includes(true) || note !== undefined;
+  const { resolve, deliver, goods, refund, refundCredits, amount, byHand, note } = options;
+  const isNoted = note !== undefined && refundCredits === undefined;
+  const isDecided = [deliver, goods, refund].includes(true) || isNoted;
   if (resolve === undefined && isDecided) {
     command.error(
       "error: --deliver, --goods, --refund and --note say what becomes of --resolve <key>",
@@ -236,5 +263,10 @@ function requireWhole(options: PaymentsOptions, command: Command): void {
   if (options.dryRun === true && options.forget === undefined) {
     command.error("error: --dry-run goes with --forget <address>");
   }
-  if (byHand === true && refund !== true) command.error("error: --by-hand goes with --refund");
+  if (amount !== undefined && refundCredits === undefined) {
+    command.error("error: --amount goes with --refund-credits <address>");
+  }
+  if (byHand === true && refund !== true && refundCredits === undefined) {
+    command.error("error: --by-hand goes with --refund or --refund-credits <address>");
+  }
 }

@@ -1,10 +1,17 @@
 /** `credits`: what buyers can prepay at once, and what of it a process may have answered before that is written. */
 import { z } from "zod";
-import { parseDollars, type PriceProblem } from "../x402/amount.ts";
+import { formatAmount, parseDollars, type PriceProblem } from "../x402/amount.ts";
 import type { Context } from "./reading/context.ts";
+import type { OwnRoute } from "./routes/own.ts";
+import type { Pricing } from "./routes/pricing.ts";
 import { bad, fault, ONE_OF_TWO } from "./reading/reading.ts";
 import { described, listOf, map, matching, optional, reader } from "./reading/shapes.ts";
 import { ok } from "../x402/result.ts";
+
+/** Where a balance is told. */
+export const BALANCE_PATH = "/.x402/balance";
+/** Where the first pack is sold; each is below it, too. */
+export const CREDITS_PATH = "/.x402/credits";
 
 export interface CreditsConfig {
   /** What is sold at once, dollars as written: `$5`; 1 to {@link MAX_PACKS}, all different, in the order written. */
@@ -75,3 +82,43 @@ export function resolveCredits(
   }
   return { packs: packs.map((each) => each.written), atRisk: atRisk.amount };
 }
+
+/** Where balances are bought and told at one site. */
+export function creditsRoutes(
+  { packs }: CreditsConfig,
+  pricing: Pricing,
+  { problems, tree }: Context,
+): readonly OwnRoute[] {
+  const [first] = packs;
+  const place = ["credits", "packs"];
+  const routes = packs.flatMap((dollars, index): readonly OwnRoute[] => {
+    const amount = parseDollars(dollars, CREDIT_DECIMALS);
+    if (!amount.ok) return [];
+    const at = [...place, index];
+    const offers = pricing.dollarOffers(["credits"], { kind: "dollars", dollars }, at);
+    const path = `${CREDITS_PATH}/${formatAmount(amount.value, CREDIT_DECIMALS)}`;
+    const sold = {
+      place: at,
+      offers,
+      own: { kind: "credits" },
+      description: `${dollars} of credit, to be spent on requests here without a payment for each`,
+    } as const;
+    const own = { ...sold, key: `${METHODS} ${path}` };
+    if (dollars !== first) return [own];
+    return [{ ...sold, key: `${METHODS} ${CREDITS_PATH}`, discoverable: false }, own];
+  });
+  const isUnsold = routes.length > 0 && routes.every(({ offers }) => offers.length === 0);
+  if (isUnsold && tree.intact(["accept"])) {
+    const message = "cannot be sold: nothing that is accepted is paid in dollars";
+    problems.error(place, fault("no-accept", message, "add accept: [base-sepolia]"));
+  }
+  return routes;
+}
+
+/** Paths that no route of the file can have where balances are sold. */
+export function creditsKeys(routes: readonly OwnRoute[]): readonly string[] {
+  return [...routes.map(({ key }) => key), `GET ${BALANCE_PATH}`];
+}
+
+/** `GET` is there for browsers, which are shown the page that sells. */
+const METHODS = "GET,POST";

@@ -40,6 +40,7 @@ import {
   type MemberSettings,
   type SessionSettings,
 } from "./members.ts";
+import { passes, type PassSettings } from "./passes.ts";
 import { payers, type PayerRules } from "./payers.ts";
 import { acceptEntry, assets, payees } from "./routes/accepted.ts";
 import { repeat, REPEAT_USAGE } from "./routes/after-sale.ts";
@@ -120,6 +121,8 @@ export interface Config {
   readonly sessions: SessionSettings;
   /** Null: nothing is prepaid here. */
   readonly credits: CreditsConfig | null;
+  /** Sold at the file's own site, in the order written; names are unique. */
+  readonly passes: readonly PassSettings[];
   /** Null: what is paid back is paid by other means. */
   readonly refunds: RefundSettings | null;
   /** Who is told what has happened, in the order written; names are unique. */
@@ -298,6 +301,7 @@ export const documentSchema = map({
     "What buyers can prepay, and spend on routes without a payment for each request: { packs: [$1, $5] }. A balance belongs to " +
       "the address that has paid, on all networks of one family. Without it: nothing.",
   ),
+  passes,
   facilitator: section(
     facilitator,
     "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",
@@ -326,7 +330,7 @@ export const documentSchema = map({
   paywall: section(paywall, "What people see who open a priced URL in a browser."),
   refunds: optional(
     refunds,
-    "How refunds are sent, by `coinslot payments --resolve KEY --refund` and, where automatic says so, by themselves. " +
+    "How refunds are sent, by `coinslot payments --resolve KEY --refund`, `--refund-credits PAYER` and, where automatic says so, by themselves. " +
       "Without it: you send them by other means.",
   ),
   webhooks: optional(

@@ -108,7 +108,18 @@ interface FileTerms extends UsualTerms {
 /** As the file's own site has it. */
 export type Inherited = Pick<HostSettings, "discovery" | "support" | "paywall" | "cors">;
 
+/** What the gateway adds to the routes that a site has in the file. */
+export type MakeOwn = (site: {
+  readonly site: string;
+  readonly routes: readonly RouteSettings[];
+  readonly pricing: Pricing;
+  readonly mode: Mode;
+  /** Whether buyers are answered there by ourselves. */
+  readonly isServed: boolean;
+}) => readonly RouteSettings[];
+
 interface Ground {
+  readonly makeOwn: MakeOwn;
   readonly context: Context;
   readonly upstreams: Upstreams;
   readonly sold: PricingGround;
@@ -204,7 +215,7 @@ function resolveHost(
   name: string,
   block: WrittenHost,
   file: FileTerms,
-  { context, upstreams, sold, inherited }: Ground,
+  { context, upstreams, sold, inherited, makeOwn }: Ground,
 ): { readonly site: HostSettings; readonly routes: readonly RouteSettings[] } {
   const path = sitePath(name);
   const { tree, problems } = context;
@@ -216,7 +227,15 @@ function resolveHost(
   const pricing = new Pricing(context, terms, sold, { path, payTo: block.payTo });
   const { paymentIdentifier, repeat } = file;
   const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
-  const found = resolveRoutes({ routes: block.routes ?? {}, ...told, host: name, upstream: usual });
+  const written = resolveRoutes({
+    routes: block.routes ?? {},
+    ...told,
+    host: name,
+    upstream: usual,
+  });
+  const isServed = !tree.has(["sidecar"]);
+  const made = makeOwn({ site: name, routes: written, pricing, mode, isServed });
+  const found = [...written, ...made];
   pricing.warnOfFixedAmounts();
   if (tree.keys([...path, "routes"]).length === 0 && tree.intact([...path, "routes"])) {
     const hint = "add routes, or leave the name out: all others get 421";

@@ -1,11 +1,11 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import type { Config, ConfigDocument } from "./document.ts";
-import { resolveCredits } from "./credits.ts";
+import { creditsKeys, creditsRoutes, resolveCredits } from "./credits.ts";
 import { readSettlers, type Settler } from "./facilitator/embedded.ts";
 import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
 import type { AskedName } from "./listener/certificates.ts";
 import { checkListeners, resolveListen, type AskedUrl } from "./listener/listeners.ts";
-import { resolveHosts, sitesOf, type Inherited } from "./hosts.ts";
+import { resolveHosts, sitesOf, type Inherited, type MakeOwn } from "./hosts.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
 import { resolveWebhooks } from "./webhooks.ts";
 import { resolveRefunds } from "./facilitator/refunds.ts";
@@ -15,8 +15,10 @@ import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
 import { resolveMembers, resolveSessions } from "./members.ts";
+import { passRoutes, resolvePasses } from "./passes.ts";
 import { resolvePayers } from "./payers.ts";
 import { Pricing } from "./routes/pricing.ts";
+import { makeOwnRoutes, refuseOwnPaths } from "./routes/own.ts";
 import { resolveRoutes } from "./routes/routes.ts";
 import { resolveStore } from "./store.ts";
 import { checkStripping } from "./upstream/upstream-paths.ts";
@@ -39,7 +41,24 @@ export function resolve(
   const pricing = new Pricing(context, document, { assets, settles });
   const { paymentIdentifier, repeat, mode } = document;
   const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
-  const ownRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
+  const credits = resolveCredits(document.credits, context);
+  const fileRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
+  const passes = resolvePasses(document.passes, fileRoutes, context);
+  const makeOwn: MakeOwn = ({ site, routes: found, pricing: priced, mode: own, isServed }) => {
+    const packs = credits === null || !isServed ? [] : creditsRoutes(credits, priced, context);
+    const opening = site === "" && isServed ? passRoutes(passes, priced, context) : [];
+    const of = { host: site, usual: { paymentIdentifier }, context };
+    const taken = opening.map(({ key }) => key);
+    refuseOwnPaths(found, credits === null ? taken : [...creditsKeys(packs), ...taken], of);
+    const wanted = [...packs, ...opening];
+    // What costs nothing is not prepaid.
+    return own === "shadow" ? [] : makeOwnRoutes(wanted, of);
+  };
+  const isServed = document.routes !== undefined && sidecar === null;
+  const ownRoutes = [
+    ...fileRoutes,
+    ...makeOwn({ site: "", routes: fileRoutes, pricing, mode, isServed }),
+  ];
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page ?? null, ownRoutes, ["discovery", "page"], context);
   const inherited: Inherited = {
@@ -48,11 +67,12 @@ export function resolve(
     paywall: document.paywall,
     cors: document.cors,
   };
-  const ground = { context, upstreams, sold: { assets, settles }, inherited };
+  const ground = { context, upstreams, sold: { assets, settles }, inherited, makeOwn };
   const { sites, routes: hostRoutes } = resolveHosts(document, ground);
   const routes = [...ownRoutes, ...hostRoutes];
   checkListeners(document, askedUrls(upstreams.list, document, context), context);
   checkPurpose(document, context);
+  checkCredits(document, context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
   for (const site of sitesOf({ routes, sites, defaultUpstream })) {
     checkStripping({ upstreams: upstreams.list, ...site }, context);
@@ -88,7 +108,8 @@ export function resolve(
     payers: resolvePayers(document.payers, context),
     members: resolveMembers(document.members, context),
     sessions: resolveSessions(document.sessions),
-    credits: resolveCredits(document.credits, context),
+    credits,
+    passes,
     refunds: resolveRefunds(document.refunds, settlers, context),
     webhooks: resolveWebhooks(document.webhooks, context),
     ...resolveStore(document.store, context),
@@ -154,6 +175,19 @@ function askedUrls(
       return { url, path: isShort ? ["facilitator"] : context.placeOfUrl(path) };
     }),
   ];
+}
+
+/** A balance is spent at our own listeners, by routes. */
+function checkCredits({ routes, sidecar }: ConfigDocument, { tree, problems }: Context): void {
+  if (!tree.has(["credits"])) return;
+  const place = ["credits"];
+  if (tree.has(["sidecar"]) || sidecar !== undefined) {
+    const message = "has no effect behind another proxy, where nobody signs in";
+    problems.errorAtKey(place, fault("unused-key", message, "remove it, or listen for buyers"));
+  } else if (routes === undefined && !tree.has(["routes"]) && tree.keys(["hosts"]).length === 0) {
+    const message = "has no effect without routes: there is nothing to spend it on";
+    problems.errorAtKey(place, fault("unused-key", message, "add routes"));
+  }
 }
 
 /** Gas is counted in dollars, and only the file says what a network's currency is worth. */

@@ -14,9 +14,11 @@ import { reviewHub } from "./facilitator/hub.ts";
 import { warnOfEverybody } from "./listener/address-range.ts";
 import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
+import { isOwn } from "./routes/own.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
+import { reviewPasses } from "./pass-review.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
 import { reviewUpstreams } from "./upstream/upstream-review.ts";
@@ -36,8 +38,10 @@ const SELLING = [
   "upstreams",
 ];
 
-export function review(config: Config, document: ConfigDocument, context: Context): void {
+export function review(whole: Config, document: ConfigDocument, context: Context): void {
   const { problems, tree } = context;
+  // Of what the gateway makes itself nothing but its prices is the file's.
+  const config = { ...whole, routes: whole.routes.filter((route) => !isOwn(route)) };
   // Where something was refused, what is missing may only not have been understood.
   const isComplete = !problems.refused && SELLING.every((key) => tree.intact([key]));
   if (
@@ -84,6 +88,7 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewShutdown(config, context);
   reviewChecksums(context);
   if (isComplete) reviewMembers(config, context);
+  if (isComplete) reviewPasses(config, context);
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);

@@ -270,6 +270,7 @@ const NO_PAYMENT_SERVICE: PaymentService = {
   step: () => Promise.reject(unreachable()),
   answer: () => Promise.reject(unreachable()),
   changed: () => Promise.reject(unreachable()),
+  balances: () => Promise.reject(unreachable()),
 };
 
 function unreachable(): Error {

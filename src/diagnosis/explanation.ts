@@ -153,6 +153,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
       return answer?.status === 404 ? "unmatched" : "denied";
     case "status":
     case "session":
+    case "balance":
       return "listing";
     case "member":
       return "free";

@@ -36,10 +36,15 @@ const CHALLENGED = {
   errorV2: `${PAYMENT_HEADERS[X402_VERSION_2]} header is required`,
 } as const;
 
-/** What is asked for is the most that the request may cost, and no payment for it yet. */
-function provisionally(why: string): Omit<Refused, "lines"> {
+/** Beside the question: that it is the most that the request may cost, and no payment for it yet; and what is used up. */
+function questionOf({
+  provisional,
+  told,
+}: Pick<PricedDecision, "provisional" | "told">): Omit<Refused, "lines"> {
+  if (provisional === undefined && told === undefined) return CHALLENGED;
   const { error, errorV2, ...rest } = CHALLENGED;
-  const said = `; ${onlyTheMost(why)}`;
+  const used = told === undefined ? "" : `; ${told}`;
+  const said = (provisional === undefined ? "" : `; ${onlyTheMost(provisional)}`) + used;
   return { ...rest, error: error + said, errorV2: errorV2 + said };
 }
 
@@ -130,8 +135,8 @@ export class Challenge {
     client: Client,
     lines: readonly string[],
   ): OwnAnswer | Promise<OwnAnswer> {
-    const { plan, offers, page, resource, provisional } = decision;
-    const challenged = provisional === undefined ? CHALLENGED : provisionally(provisional);
+    const { plan, offers, page, resource } = decision;
+    const challenged = questionOf(decision);
     if (page !== null) {
       const header = offers.areNone ? null : readDraftHeader(request);
       if (header !== null) {
@@ -209,8 +214,10 @@ export class Challenge {
 }
 
 /** Whatever asks for a payment leaves here, be it JSON, a page or a transaction to sign, or says that it cannot. */
-function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome): OwnAnswer {
-  const isUnpayable = outcome === "challenged" && answer.status === 503;
+function asking({ meter, links }: PricedPlan, told: Answer, outcome: PaymentOutcome): OwnAnswer {
+  const isUnpayable = outcome === "challenged" && told.status === 503;
+  const isLinked = told.status === 402 && links.length > 0;
+  const answer = isLinked ? { ...told, lines: [...told.lines, ...links] } : told;
   return { answer, outcome: isUnpayable ? "unavailable" : outcome, meter };
 }
 

@@ -21,6 +21,8 @@ import {
 } from "../x402/x402.ts";
 import type { PricedRequest } from "../pricing/computed-price.ts";
 import type { Metering } from "./metered-answer.ts";
+import type { QuotaTerms } from "./quota-door.ts";
+import type { BalanceRequest, BalanceTerms } from "./balances.ts";
 import type { ComputedPlans } from "./computed-plans.ts";
 import type { DeclaredInput } from "./declared-input.ts";
 import { payableVersions, readsEarlierBody, type EarlierQuotes } from "./offers/earlier-quotes.ts";
@@ -31,11 +33,13 @@ import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
 import { memberOf, type MemberTerms } from "./membership.ts";
 import type { CreditPrice } from "../payments/credits/credit-price.ts";
+import type { GoodsRequest } from "../payments/sale/admission.ts";
 import type { Offers } from "../payments/sale/offers.ts";
 import type { Grant } from "../payments/sale/payment-service.ts";
 import type { Match, Router } from "./paths/router.ts";
 import { readTarget } from "./paths/target.ts";
 import {
+  readAsker,
   readSessionRequest,
   readSignIn,
   type SessionRequest,
@@ -92,12 +96,18 @@ export interface PricedPlan {
   readonly input: DeclaredInput | null;
   /** Whom it costs something else, in the order in which they count. */
   readonly members: readonly MemberTerms[];
-  /** Who has it without paying again, since he has paid for one of these routes; null: nobody. */
-  readonly grant: Grant | null;
+  /** Who has it without paying again, since he has paid for one of these routes. */
+  readonly grants: readonly Grant[];
+  /** Where passes are bought that open it: raw header lines. */
+  readonly links: readonly string[];
+  /** What is had of it before its price begins; null: nothing. */
+  readonly quota: QuotaTerms | null;
   /** The backend works first, and is paid for what it has answered. */
   readonly isSettledAfter: boolean;
   /** What it costs from a balance; null: it is not paid so. */
   readonly credits: CreditPrice | null;
+  /** See {@link GoodsRequest.fills}. Default: a payment for it fills nothing. */
+  readonly fills?: GoodsRequest["fills"] | undefined;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */
@@ -122,6 +132,8 @@ export interface Snapshot {
   readonly earlier: readonly EarlierQuotes[];
   /** Asks who a client is that has paid before; null: nobody is asked. */
   readonly signIn: SignInTerms | null;
+  /** Where balances are told; null, and the default: nowhere. */
+  readonly balances?: BalanceTerms | null;
   /** Where buyers ask what became of their payments; null: nowhere. */
   readonly statuses: PaymentStatusUrls | null;
 }
@@ -146,6 +158,8 @@ export type Decision =
   | { readonly kind: "status"; readonly payment: PaymentKey }
   /** Who has signed in wants a session, or wants to be forgotten. */
   | { readonly kind: "session"; readonly terms: SignInTerms; readonly asked: SessionRequest }
+  /** Whoever has prepaid asks what is left. */
+  | { readonly kind: "balance"; readonly asked: BalanceRequest }
   | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
   | MemberDecision
   | PricedDecision;
@@ -155,7 +169,7 @@ export interface MemberDecision extends Place {
   readonly kind: "member";
   readonly plan: PricedPlan;
   readonly account: ProvenAccount;
-  /** Which he is of; null: a purchase of his grants it. */
+  /** Which he is of; null: he is no member of any. */
   readonly group: string | null;
   /** The header by which that is known. */
   readonly shownIn: string;
@@ -183,6 +197,8 @@ interface SoldPlace extends Place {
   readonly readsBody?: boolean;
   /** Why what is asked for is not its price: a sentence without a final period. */
   readonly provisional?: string;
+  /** What is said beside its price to whoever has had for nothing what there is; as {@link provisional}. */
+  readonly told?: string;
 }
 
 /** A priced route, by what the request brought for it. */
@@ -243,25 +259,32 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const place = { target: target.raw, path: target.path };
   const preflight = readPreflight(snapshot, request, target.path);
   if (preflight !== null) return preflight;
-  if (snapshot.documents.has(target.path)) {
-    const { signIn: terms } = snapshot;
-    const asked = terms && readSessionRequest(terms, request, target.path);
-    if (terms !== null && asked !== null) return { kind: "session", terms, asked };
-    const reads = method === "GET" || method === "HEAD";
-    if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
-    return { kind: "listing", path: target.path, query: target.query };
-  }
-  const payment = snapshot.statuses?.read(target.path);
-  if (payment !== undefined) {
-    if (method !== "GET" && method !== "HEAD")
-      return { kind: "method-not-allowed", allow: "GET, HEAD" };
-    if (payment === null) return { kind: "denied", status: 404, meter: null };
-    return { kind: "status", payment };
-  }
+  const told = decideTold(snapshot, request, target);
+  if (told !== null) return told;
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
   return decideSale(snapshot, request, plan, place);
+}
+
+/** What the gateway tells itself, and no route does; null: it is none of that. */
+function decideTold(
+  { documents, signIn: terms, balances, statuses }: Snapshot,
+  request: InboundRequest,
+  { path, query }: { readonly path: string; readonly query: string },
+): Decision | null {
+  const isDocument = documents.has(path);
+  const asked = isDocument && terms !== null ? readSessionRequest(terms, request, path) : null;
+  if (terms !== null && asked !== null) return { kind: "session", terms, asked };
+  const payment = isDocument ? undefined : statuses?.read(path);
+  if (!isDocument && payment === undefined) return null;
+  const reads = request.method === "GET" || request.method === "HEAD";
+  if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
+  if (payment === null) return { kind: "denied", status: 404, meter: null };
+  if (payment !== undefined) return { kind: "status", payment };
+  if (terms === null || balances?.path !== path) return { kind: "listing", path, query };
+  const { buy } = balances;
+  return { kind: "balance", asked: { terms, shown: readAsker(terms, request), buy } };
 }
 
 /** What becomes of a request to a priced route, by what it brings and by what it costs. */

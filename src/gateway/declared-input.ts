@@ -94,14 +94,11 @@ export class DeclaredInput {
    */
   headFaults(target: string, { headers }: Pick<InboundRequest, "headers">): readonly string[] {
     const [path = "", query = ""] = target.split("?", 2);
-    const parameters = this.#readPath(path);
-    const named = Object.entries(headers).filter(([, value]) => value !== undefined);
+    const { faults, values } = this.#readPath(path);
     return firstOf([
-      ...(parameters.faults.length > 0
-        ? parameters.faults
-        : this.#path.faultsOf(parameters.values)),
-      ...this.#query.faultsOf(readQuery(query)),
-      ...this.#headers.faultsOf(Object.fromEntries(named)),
+      ...(faults.length > 0 ? faults : this.#path.faultsOf(() => values)),
+      ...this.#query.faultsOf(() => readQuery(query)),
+      ...this.#headers.faultsOf(() => readHeaders(headers)),
     ]);
   }
 
@@ -112,11 +109,11 @@ export class DeclaredInput {
     if (this.#bodyType === "json") {
       const read = readJson(body);
       if (read === undefined) return ["the body is no JSON"];
-      if (isRecord(read)) return firstOf(this.#body.faultsOf(read));
+      if (isRecord(read)) return firstOf(this.#body.faultsOf(() => read));
       return this.#body.isOptional ? [] : ["the body is no JSON object"];
     }
     if (!/^application\/x-www-form-urlencoded\b/i.test(type)) return [];
-    return firstOf(this.#body.faultsOf(readQuery(body.toString("utf8"))));
+    return firstOf(this.#body.faultsOf(() => readQuery(body.toString("utf8"))));
   }
 
   /** The values of the pattern's parameters; where it is copied as it is written, there are none. */
@@ -144,6 +141,7 @@ class Fields {
   readonly #what: string;
   readonly #required: readonly string[];
   readonly #properties: Values;
+  readonly #names: readonly string[];
   readonly #ajv: Ajv2020;
   /** By field; null: what is declared of it cannot be checked. Made when it is first asked for. */
   readonly #validators = new Map<string, ValidateFunction | null>();
@@ -162,9 +160,9 @@ class Fields {
     this.#properties = Object.fromEntries(
       fields.map(([name, field]) => [nameOf(name), schemaOf(field)]),
     );
-    const names = Object.keys(this.#properties);
+    this.#names = Object.keys(this.#properties);
     this.#slow = new Set(
-      names.filter((name) => MAY_BE_SLOW.test(JSON.stringify(this.#properties[name]))),
+      this.#names.filter((name) => MAY_BE_SLOW.test(JSON.stringify(this.#properties[name]))),
     );
   }
 
@@ -178,12 +176,17 @@ class Fields {
       .map(([name]) => `the ${this.#what} ${name}`);
   }
 
-  *faultsOf(values: Values): Generator<string> {
+  /** @param read is asked for the fields of a request where any are declared */
+  faultsOf(read: () => Values): Iterable<string> {
+    return this.#names.length === 0 ? [] : this.#faultsOf(read());
+  }
+
+  *#faultsOf(values: Values): Generator<string> {
     for (const name of this.#required) {
       const value = Object.hasOwn(values, name) ? values[name] : undefined;
       if (value === undefined || value === "") yield `the ${this.#what} ${name} is missing`;
     }
-    for (const name of Object.keys(this.#properties)) {
+    for (const name of this.#names) {
       if (!Object.hasOwn(values, name) || values[name] === "") continue;
       const said = this.#faultOf(name, values[name]);
       if (said !== null) yield `the ${this.#what} ${name} ${said}`;
@@ -276,6 +279,10 @@ function readQuery(query: string): Values {
     values[name] = all.length === 1 ? all[0] : all;
   }
   return values;
+}
+
+function readHeaders(headers: InboundRequest["headers"]): Values {
+  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined));
 }
 
 function readJson(body: Buffer): unknown {

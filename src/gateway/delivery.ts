@@ -89,6 +89,7 @@ export function goodsRequest(
     unfit: () => unfitOf(visitor, decision),
     work: work === null ? undefined : (wanted) => work.work(wanted),
     repeats: repeatsOf({ visitor, decision }),
+    fills: plan.fills,
     client: client.address,
     isGone: () => visitor.isGone(),
     onGone: (listener) => visitor.onGone(listener),
@@ -158,7 +159,7 @@ export async function deliver(
   const receipt: Receipt = { version, lines: [...cors, ...told], help: beside };
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
-  const answered = new AnsweredSale(visit, paid);
+  const answered = new AnsweredSale(visit, () => paid.terms);
   const metered = meteredOf(plan, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
@@ -290,6 +291,7 @@ function paidPassage(
       failureLines: paid.isLast ? [] : RETRY_AFTER,
       keepBytes: MAX_STORED_BODY_BYTES,
       readOnMs: READ_ON_MS,
+      paid,
       ...sale,
     },
   };
@@ -298,7 +300,7 @@ function paidPassage(
 /** What the backend has answered to a sale. */
 export class AnsweredSale {
   readonly #visit: PricedVisit;
-  readonly #paid: Pick<Paid, "terms">;
+  readonly #terms: () => PaymentRequirements;
   /** The payment is for a `GET`, of which the request asks for the head alone. */
   readonly #isLook: boolean;
   /** The head that was judged last, by which it is known again. */
@@ -312,9 +314,10 @@ export class AnsweredSale {
   #ledTo: string | null = null;
   readonly #followed: string[] = [];
 
-  constructor(visit: PricedVisit, paid: Pick<Paid, "terms">) {
+  /** @param terms what was paid with; asked for where a redirect leads within our own host */
+  constructor(visit: PricedVisit, terms: () => PaymentRequirements) {
     this.#visit = visit;
-    this.#paid = paid;
+    this.#terms = terms;
     const { visitor, decision } = visit;
     this.#isLook = visitor.request.method === "HEAD" && decision.soldMethod === "GET";
   }
@@ -338,7 +341,7 @@ export class AnsweredSale {
 
   #judge(status: number, lines: readonly string[]): SaleVerdict {
     const { visitor, decision, snapshot } = this.#visit;
-    const ground = { request: visitor.request, decision, snapshot, paid: this.#paid.terms };
+    const ground = { request: visitor.request, decision, snapshot, terms: this.#terms };
     const led = readRedirect(status, lines, this.followed, ground);
     if (led !== null && this.#mayFollow(led)) {
       this.#followed.push(led.target);

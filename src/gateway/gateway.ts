@@ -7,10 +7,13 @@
  *                      -> what became of a payment ----------------> answer 200 | 404
  *            -> session -> limited | crowded ---------------------> answer 429 | 503
  *                       -> a token for who has signed in ----------> answer 200 | 403
+ *            -> balance -> limited | crowded ---------------------> answer 429 | 503
+ *                       -> what is left, for who has signed in ----> answer 200 | 401 | 403
  *            -> free | member -> crowded -------------------------> answer 503
  *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
  *                      -> unpriced -------------------------------> answer 400 | 411 | 413 | 415
+ *                      -> challenge -> some of it is free --------> a place -> forward
  *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
  *                                                                   with; a page where a browser asks; by a body that
  *                                                                   decides the price: crowded | unpriced | challenge
@@ -31,7 +34,7 @@
  * Not a middleware chain: the order of the stages is the safety argument. `deliver` has one caller, and `admitted` one
  * source: a payment that is durably settled. Of a route with `settle: before` no upstream sees a request before that; of
  * one with `settle: after` it does (`held-work.ts`), and no client sees a good answer of it before that. Who has it for
- * nothing is a member by the configuration, or by a purchase in the ledger, and has proven that he is that account.
+ * nothing is a member, or has paid before, and has proven it; or it is free before its price begins (`counted.ts`).
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -55,11 +58,11 @@ import {
   type OwnAnswer,
 } from "./answers.ts";
 import { acceptable, nameOf } from "./challenge.ts";
+import { withoutUse } from "./counted.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
-  shownIn,
   versionOf,
   type PresentedDecision,
   type PricedDecision,
@@ -124,7 +127,7 @@ export class Gateway {
     this.#paywall = paywall;
     const clientOf: ClientOf = (...asked) => this.#clientOf(...asked);
     this.#tellings = new Tellings(paywall, this.work, clientOf);
-    this.#passing = new Passing(telemetry, this.work, clientOf);
+    this.#passing = new Passing(telemetry, this.work, clientOf, options.leases);
     this.#spending = new Spending(telemetry, this.work, options.leases);
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
@@ -209,6 +212,8 @@ export class Gateway {
         return this.#tellings.status(visitor, decision.payment, generation, site);
       case "session":
         return this.#tellings.session(visitor, decision, generation, site);
+      case "balance":
+        return this.#tellings.balance(visitor, decision, generation, site);
       case "free":
         return this.#passing.free(visitor, decision, generation, site);
       case "member":
@@ -243,6 +248,8 @@ export class Gateway {
     beginEntry(this.#telemetry, visitor, decision, client);
     const seconds = challenge.waitSeconds(decision, client);
     if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
+    const { quota } = decision.plan;
+    if (decision.kind === "challenge" && quota?.by === "address") return this.#freeFirst(visit);
     const isAsked = decision.kind === "challenge" || decision.kind === "malformed";
     if (isAsked && decision.readsBody === true) return this.#quote(visit);
     if (decision.kind !== "presented" && decision.kind !== "signed-in") {
@@ -261,6 +268,14 @@ export class Gateway {
         })
         .finally(leave);
     });
+  }
+
+  /** Some requests of an address are free: its price begins behind them. */
+  async #freeFirst(visit: PricedVisit): Promise<RequestEnding> {
+    const had = await this.#passing.freeFirst(visit);
+    if ("status" in had) return had;
+    const own = withoutUse(visit, had);
+    return own.decision.readsBody === true ? this.#quote(own) : this.#ask(own, own.decision);
   }
 
   /** What an unpaid request costs whose body says that: in a place, since its body is waited for. */
@@ -309,7 +324,7 @@ export class Gateway {
     visit: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<RequestEnding> {
-    const work = this.#workOf(visit);
+    const work = HeldWork.of(visit, this.#held, this.#telemetry);
     try {
       return await this.#end(visit, await this.#admit(visit, decision, work), work);
     } finally {
@@ -331,7 +346,9 @@ export class Gateway {
       const { signIn, plan } = decision;
       if (!signIn.ok) return Promise.resolve({ kind: "refused", refusal: signIn.error });
       const memberships = membershipsOf(plan.members, signIn.value);
-      return this.#paywall.admitSignedIn(signIn.value, asked, { memberships, grant: plan.grant });
+      const { grants, quota } = plan;
+      const terms = { memberships, grants, hasQuota: quota !== null };
+      return this.#paywall.admitSignedIn(signIn.value, asked, terms);
     }
     const { payment, accepted } = decision;
     const { isSettledAfter } = decision.plan;
@@ -351,13 +368,6 @@ export class Gateway {
         doubt,
       }),
     );
-  }
-
-  /** Null where it is settled before its backend is asked. */
-  #workOf(visit: PricedVisit): HeldWork | null {
-    const { visitor, decision } = visit;
-    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
-    return isFirst ? new HeldWork(visit, this.#held, this.#telemetry) : null;
   }
 
   /** Every exit of a priced route. */
@@ -430,24 +440,23 @@ export class Gateway {
   /** It is proven who asks: he has it for nothing, has prepaid it, or is asked what it costs him. */
   async #endRecognized(
     visit: PricedVisit,
-    { account, granted }: Extract<Admission, { kind: "recognized" }>,
+    recognized: Extract<Admission, { kind: "recognized" }>,
   ): Promise<RequestEnding> {
-    const { visitor, decision, client, lines, challenge } = visit;
-    const { plan, target, path } = decision;
-    const member = memberOf(plan.members, account);
-    if (granted !== null || member?.offers === null) {
-      const group = granted === null ? (member?.group ?? null) : null;
-      const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
-      return this.#passing.recognized(visitor, { ...known, target, path }, { client, lines });
-    }
+    const { decision, client, challenge } = visit;
+    const had = await this.#passing.recognized(visit, recognized);
+    if ("status" in had) return had;
+    // Who has paid is not asked to pay again since nobody could be asked what is left.
+    if (had.kind === "unavailable") return this.#end(visit, { kind: "crowded" });
     if (decision.kind === "signed-in") {
       const spent = await this.#spending.recognized({ ...visit, decision });
       if (spent !== null) return spent;
     }
     challenge.known(client);
-    if (member === undefined) return this.#ask(visit, decision);
+    const asked = withoutUse(visit, had);
+    const member = memberOf(decision.plan.members, recognized.account);
+    if (member?.offers == null) return this.#ask(asked, asked.decision);
     const { offers, page } = member;
-    return this.#ask(visit, { ...decision, offers, page });
+    return this.#ask(asked, { ...asked.decision, offers, page });
   }
 
   #ask(

@@ -59,6 +59,13 @@ export class HeldWork {
     this.#telemetry = telemetry;
   }
 
+  /** Null where it is settled before its backend is asked. */
+  static of(visit: PricedVisit, room: HeldBytes, telemetry: Telemetry): HeldWork | null {
+    const { visitor, decision } = visit;
+    const isFirst = decision.plan.isSettledAfter && visitor.replaying !== null;
+    return isFirst ? new HeldWork(visit, room, telemetry) : null;
+  }
+
   /** Null: there are none. */
   get goods(): HeldGoods | null {
     const response = this.#response?.whole ?? null;
@@ -69,7 +76,7 @@ export class HeldWork {
   async work(wanted: WantedWork): Promise<Worked> {
     const { visitor, decision } = this.#visit;
     const step = this.#telemetry.timeline?.beginStep("work");
-    const answered = new AnsweredSale(this.#visit, wanted);
+    const answered = new AnsweredSale(this.#visit, () => wanted.terms);
     const delivery = await this.#ask(wanted, answered);
     const { status } = delivery;
     const isWhole = delivery.kind === "delivered";

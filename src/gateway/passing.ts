@@ -2,20 +2,25 @@
  * What is handed on that nobody pays for: free routes, and priced ones for who has them for nothing. An answer that there
  * is not is owed to nobody.
  */
+import type { Admission } from "../payments/sale/admission.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { noteShadow } from "./access.ts";
 import { corsLines, crowdedAnswer, upstreamAnswer, type OwnAnswer } from "./answers.ts";
-import type { Client } from "./client/client.ts";
-import type { FreeDecision, MemberDecision, PricedPlan } from "./decision.ts";
-import { memberPassage, unserved, UNSOLD } from "./delivery.ts";
+import { CountedUses, type CountedUse, type NoUse } from "./counted.ts";
+import { shownIn, type FreeDecision, type MemberDecision, type PricedPlan } from "./decision.ts";
+import { memberPassage, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
+import { memberOf } from "./membership.ts";
 import { forward } from "./request-trace.ts";
 import type { ClientOf } from "./tellings.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
-import type { Generation, ServedSite, Work } from "./work.ts";
+import type { GatewayOptions, Generation, ServedSite, Work } from "./work.ts";
+
+/** Nobody has worked for it. */
+const UNSENT: Delivery = { kind: "abandoned", status: null, sent: false };
 
 interface Passed {
   readonly plan: Pick<PricedPlan, "engine" | "meter">;
@@ -27,8 +32,15 @@ export class Passing {
   readonly #telemetry: Telemetry;
   readonly #work: Pick<Work, "place">;
   readonly #clientOf: ClientOf;
+  readonly #counted: CountedUses;
 
-  constructor(telemetry: Telemetry, work: Pick<Work, "place">, clientOf: ClientOf) {
+  constructor(
+    telemetry: Telemetry,
+    work: Pick<Work, "place">,
+    clientOf: ClientOf,
+    leases: GatewayOptions["leases"],
+  ) {
+    this.#counted = new CountedUses(leases);
     this.#telemetry = telemetry;
     this.#work = work;
     this.#clientOf = clientOf;
@@ -57,16 +69,74 @@ export class Passing {
     return this.#pass(visitor, { plan, outcome: "member", passage }, generation, site);
   }
 
-  /** The same where a place is taken already. */
+  /**
+   * What is had for nothing by whoever has proven who he is, in his place: as a member, by a purchase, or since some of it
+   * is free before its price begins. Else why there is none.
+   */
   async recognized(
-    visitor: Visitor,
+    visit: PricedVisit,
+    { account, granted }: Extract<Admission, { kind: "recognized" }>,
+  ): Promise<RequestEnding | NoUse> {
+    const { decision } = visit;
+    const { plan, target, path } = decision;
+    const member = memberOf(plan.members, account);
+    const isFree = granted.length === 0 && member?.offers === null;
+    const group = isFree ? member.group : null;
+    const known = { kind: "member", plan, account, group, shownIn: shownIn(decision) } as const;
+    const own = { ...known, target, path };
+    if (isFree) return this.#known(visit, own, "member");
+    if (granted.some(({ times }) => times === null)) return this.#known(visit, own, "pass");
+    // What is free is used before what was paid for.
+    const free = await this.#counted.ofQuota(visit, account);
+    if (!("kind" in free)) return this.#known(visit, own, "quota", free);
+    const bought = await this.#counted.ofPurchase(granted, visit);
+    if (!("kind" in bought)) return this.#known(visit, own, "pass", bought);
+    return granted.length > 0 ? bought : free;
+  }
+
+  /** `use`: it is counted. */
+  async #known(
+    { visitor, client, lines }: PricedVisit,
     decision: MemberDecision,
-    { client, lines }: { readonly client: Client; readonly lines: readonly string[] },
+    outcome: PaymentOutcome,
+    use?: CountedUse,
   ): Promise<RequestEnding> {
     const { plan } = decision;
-    const passage = memberPassage(decision, lines);
-    const delivery = await forward(visitor, plan.engine, { ...passage, client });
-    return this.#passed(visitor, delivery, { plan, outcome: "member" });
+    const passage = memberPassage(decision, [...lines, ...(use?.lines ?? [])]);
+    let delivery: Delivery = UNSENT;
+    try {
+      delivery = await forward(visitor, plan.engine, { ...passage, client });
+    } finally {
+      use?.ended(delivery);
+    }
+    return this.#passed(visitor, delivery, { plan, outcome });
+  }
+
+  /** One of the requests of an address that are free before a price begins; else why it is none. */
+  async freeFirst(visit: PricedVisit): Promise<RequestEnding | NoUse> {
+    const { visitor, decision, client, lines } = visit;
+    const { plan, target } = decision;
+    const use = await this.#counted.ofQuota(visit, null);
+    if ("kind" in use) return use;
+    let delivery: Delivery = UNSENT;
+    try {
+      const placed = this.#work.place(client.address, visitor);
+      const leave = placed instanceof Promise ? await placed : placed;
+      if (leave === undefined) {
+        const { meter } = plan;
+        return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
+      }
+      try {
+        const responseSet = [...lines, ...use.lines, "Cache-Control", plan.cacheControl];
+        const passage = { ...UNSOLD, target, responseSet, client };
+        delivery = await forward(visitor, plan.engine, passage);
+      } finally {
+        leave();
+      }
+    } finally {
+      use.ended(delivery);
+    }
+    return this.#passed(visitor, delivery, { plan, outcome: "quota" });
   }
 
   async #pass(

@@ -32,6 +32,8 @@ export function statusAnswer(status: PaymentStatus | undefined, lines: readonly 
     refundTransaction: refund?.transaction ?? null,
     // Of what is charged by use; `change` is in its buyer's balance.
     ...(metered !== null && { metered }),
+    // Of a payment whose payer had not used all of what it has brought him.
+    ...(refund?.creditsAtomic != null && { refundAmount: refund.creditsAtomic }),
   };
   return { status: 200, lines, body: JSON.stringify(told) };
 }

@@ -37,7 +37,7 @@ export interface RedirectGround {
   readonly decision: PricedDecision;
   readonly snapshot: Snapshot;
   /** What was paid with. */
-  readonly paid: PaymentRequirements;
+  readonly terms: () => PaymentRequirements;
 }
 
 /**
@@ -49,7 +49,7 @@ export function readRedirect(
   status: number,
   lines: readonly string[],
   from: string,
-  { request, decision, snapshot, paid }: RedirectGround,
+  { request, decision, snapshot, terms }: RedirectGround,
 ): Led | null {
   const by = REDIRECTS.get(status);
   const location = by === undefined ? undefined : valueOf(lines, "location");
@@ -74,7 +74,7 @@ export function readRedirect(
   // Nor is what is charged by use paid at a fixed price, or the other way.
   if (plan.metering?.terms !== decision.plan.metering?.terms) return null;
   const accepts = plan.offers.requirements(snapshot.publicUrl + target, versionOf(decision));
-  if (!isPaidWith(accepts, paid)) return null;
+  if (!isPaidWith(accepts, terms())) return null;
   const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${snapshot.site}${target}`;
   return { method, target, sold, isSameBackend };
 }

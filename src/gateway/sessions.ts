@@ -1,7 +1,10 @@
 /** A session for whoever has signed in, as an answer: the token for programs, and as a cookie for pages. */
+import type { Declined } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { systemTime } from "../time/time.ts";
-import { SESSION_HEADER } from "../x402/session.ts";
+import { err, ok, type Refusal, type Result } from "../x402/result.ts";
+import { SESSION_HEADER, type BuyerSession, type ProvenAccount } from "../x402/session.ts";
+import type { SignIn } from "../x402/sign-in.ts";
 import { errorAnswer, type Answer, type OwnAnswer } from "./answers.ts";
 import { membershipsOf } from "./membership.ts";
 import type { SessionRequest, SignInTerms } from "./signed-in.ts";
@@ -9,41 +12,27 @@ import type { SessionRequest, SignInTerms } from "./signed-in.ts";
 /** After which a ledger or a wallet that could not be asked is asked again, seconds. */
 const ASK_AGAIN_SECONDS = 5;
 
-/** @param address of the client that asks */
+/** A client that asks: its address, and raw lines of every answer to it. */
+export interface Asking {
+  readonly address: string;
+  readonly lines: readonly string[];
+}
+
 export async function openSession(
   paywall: Pick<Paywall, "openSession">,
   { terms, asked }: { readonly terms: SignInTerms; readonly asked: SessionRequest },
-  { address, lines }: { readonly address: string; readonly lines: readonly string[] },
+  asking: Asking,
 ): Promise<OwnAnswer> {
-  const { sessions, groups } = terms;
+  const { sessions } = terms;
   const { signIn } = asked;
+  const { lines } = asking;
   if (signIn === null) {
     const gone = ["Set-Cookie", sessions.cookie("", 0)];
     return told({ status: 204, lines: [...lines, ...gone], body: null });
   }
-  if (!signIn.ok) return refused(403, signIn.error.detail, lines);
-  const memberships = membershipsOf(groups, signIn.value);
-  const opened = await paywall.openSession(signIn.value, memberships, address);
-  if (!opened.ok) {
-    const declined = opened.error;
-    switch (declined.kind) {
-      case "limited":
-        return refused(429, "too many sign-ins; use a session", [
-          ...lines,
-          "Retry-After",
-          String(declined.seconds),
-        ]);
-      case "refused":
-        return refused(403, declined.refusal.detail, lines);
-      case "barred":
-        return refused(declined.status, declined.refusal.detail, lines);
-      default: {
-        const again = [...lines, "Retry-After", String(ASK_AGAIN_SECONDS)];
-        return refused(503, "nobody could be asked who signs in; try again", again);
-      }
-    }
-  }
-  const account = opened.value;
+  const proven = await proveAccount(paywall, signIn, terms, asking);
+  if (!proven.ok) return proven.error;
+  const account = proven.value;
   const nowMs = systemTime.now();
   const { token, untilMs } = sessions.issue(account, nowMs);
   const body = {
@@ -58,7 +47,40 @@ export async function openSession(
   return told({ status: 200, lines: [...lines, ...kept], body: JSON.stringify(body) });
 }
 
-function told(answer: Answer): OwnAnswer {
+/** Whose a sign-in is, which is used by that, or a session; else what is answered. */
+export async function proveAccount(
+  paywall: Pick<Paywall, "openSession">,
+  signIn: Result<SignIn | BuyerSession, Refusal>,
+  { groups }: SignInTerms,
+  { address, lines }: Asking,
+): Promise<Result<ProvenAccount, OwnAnswer>> {
+  if (!signIn.ok) return err(refused(403, signIn.error.detail, lines));
+  const shown = signIn.value;
+  if ("kind" in shown) return ok(shown);
+  const opened = await paywall.openSession(shown, membershipsOf(groups, shown), address);
+  return opened.ok ? opened : err(declinedWord(opened.error, lines));
+}
+
+function declinedWord(declined: Declined, lines: readonly string[]): OwnAnswer {
+  switch (declined.kind) {
+    case "limited":
+      return refused(429, "too many sign-ins; use a session", [
+        ...lines,
+        "Retry-After",
+        String(declined.seconds),
+      ]);
+    case "refused":
+      return refused(403, declined.refusal.detail, lines);
+    case "barred":
+      return refused(declined.status, declined.refusal.detail, lines);
+    default: {
+      const again = [...lines, "Retry-After", String(ASK_AGAIN_SECONDS)];
+      return refused(503, "nobody could be asked who signs in; try again", again);
+    }
+  }
+}
+
+export function told(answer: Answer): OwnAnswer {
   return { answer, outcome: "free", meter: null };
 }
 

@@ -61,6 +61,12 @@ export function readSignIn(
   return session.ok ? { signIn: session, shownIn: "Cookie" } : null;
 }
 
+/** Beside a challenge to sign in for whatever is looked up of whoever has signed in. */
+export function readAsker(terms: SignInTerms, request: InboundRequest): ShownSignIn | null {
+  const { url: resource, networks } = terms;
+  return readSignIn(terms, request, { resource, offers: { networks } });
+}
+
 function judge(
   { issuer }: SignInTerms,
   value: string,

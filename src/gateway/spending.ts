@@ -66,7 +66,8 @@ function isSpentFirst(
   { plan, readsBody }: SignedInDecision,
   { signIn }: Pick<Snapshot, "signIn">,
 ): boolean {
-  return plan.grant === null && readsBody !== true && signIn?.areScreened === false;
+  const isAll = plan.grants.length === 0 && plan.quota === null;
+  return isAll && readsBody !== true && signIn?.areScreened === false;
 }
 
 /** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */
@@ -105,9 +106,8 @@ export class Spending {
     const spendable = spendableOf(decision, visitor.request);
     if (spendable === null || challenge.waitSeconds(decision, client) > 0) return null;
     const placed = this.#work.place(client.address, visitor);
-    if (placed instanceof Promise)
-      return placed.then((leave) => this.#placed(visit, spendable, leave));
-    return this.#placed(visit, spendable, placed);
+    if (!(placed instanceof Promise)) return this.#placed(visit, spendable, placed);
+    return placed.then((leave) => this.#placed(visit, spendable, leave));
   }
 
   /** The same in a place, where it is proven by now who asks, and that he has nothing for nothing. */
@@ -159,16 +159,15 @@ export class Spending {
     return endWith(visitor, { answer, outcome: "unavailable", meter: decision.plan.meter });
   }
 
-  async #pass(visit: SignedInVisit, { account, share, draw }: ReservedCredits): Promise<RequestEnding> {
+  async #pass(
+    visit: SignedInVisit,
+    { account, share, draw }: ReservedCredits,
+  ): Promise<RequestEnding> {
     const { visitor, decision } = visit;
     const { label: route, meter, engine } = decision.plan;
     let used = 0n;
     try {
-      const answered = new AnsweredSale(visit, {
-        get terms() {
-          return termsOf(decision, draw);
-        },
-      });
+      const answered = new AnsweredSale(visit, () => termsOf(decision, draw));
       const passage = (): Passage => passageOf(visit, { account, draw }, answered);
       let delivery = await forward(visitor, engine, passage());
       while (delivery.kind === "redirected") delivery = await forward(visitor, engine, passage());

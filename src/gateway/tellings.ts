@@ -1,9 +1,11 @@
 /**
- * What anybody may have looked up in the ledger: what became of a payment, and whether he may have a session. Each look
+ * What anybody may have looked up in the ledger: what became of a payment, whether he may have a session, what is left of what
+ * he has prepaid. Each look
  * counts as a request without payment, and takes a place as any other.
  */
 import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import { balanceAnswer } from "./balances.ts";
 import { corsLines, crowdedAnswer, limitedAnswer, type OwnAnswer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
 import type { Decision } from "./decision.ts";
@@ -21,16 +23,15 @@ export type ClientOf = (
   site: ServedSite,
 ) => Client;
 
+/** What is asked of the money side. */
+type Told = Pick<Paywall, "status" | "openSession" | "balances">;
+
 export class Tellings {
-  readonly #paywall: Pick<Paywall, "status" | "openSession">;
+  readonly #paywall: Told;
   readonly #work: Pick<Work, "place">;
   readonly #clientOf: ClientOf;
 
-  constructor(
-    paywall: Pick<Paywall, "status" | "openSession">,
-    work: Pick<Work, "place">,
-    clientOf: ClientOf,
-  ) {
+  constructor(paywall: Told, work: Pick<Work, "place">, clientOf: ClientOf) {
     this.#paywall = paywall;
     this.#work = work;
     this.#clientOf = clientOf;
@@ -57,6 +58,17 @@ export class Tellings {
   ): Promise<RequestEnding> {
     return this.#tell(visitor, generation, site, ({ address }, lines) => {
       return openSession(this.#paywall, decision, { address, lines });
+    });
+  }
+
+  balance(
+    visitor: Visitor,
+    { asked }: Extract<Decision, { kind: "balance" }>,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    return this.#tell(visitor, generation, site, ({ address }, lines) => {
+      return balanceAnswer(this.#paywall, asked, { address, lines });
     });
   }
 

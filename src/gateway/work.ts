@@ -51,7 +51,7 @@ export interface GatewayOptions extends GatewaySettings {
   /** Default: none. */
   readonly drafts?: Drafts;
   readonly telemetry: Telemetry;
-  /** Of this process, on what buyers have prepaid. Default: nobody has. */
+  /** Of this process, on what buyers have prepaid, and on what is counted. Default: there is nothing of it. */
   readonly leases?: Pick<PotLeases, "reserve"> | undefined;
   /** What answers an authority that looks whether a name is ours. Default: nobody is asked to. */
   readonly challenged?: Pick<HeldCertificates, "answers">;

@@ -42,6 +42,13 @@ export function networkOf(address: string): string {
   return `${network[0]?.toString(16)}:${network[1]?.toString(16)}/64`;
 }
 
+/** Of addresses that often belong to one owner, as text: of IPv6 the first 48 bits, of IPv4 the first 24. */
+export function neighbourhoodOf(address: string): string {
+  if (!readIp(address, network)) return address;
+  if (isIpv4(network)) return `${writeIpv4((network[3] ?? 0) & 0xffffff00)}/24`;
+  return `${network[0]?.toString(16)}:${((network[1] ?? 0) >>> 16).toString(16)}/48`;
+}
+
 function setMapped(words: IpWords, number: number): void {
   words[0] = 0;
   words[1] = 0;

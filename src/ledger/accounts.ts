@@ -15,6 +15,7 @@ import type { PaymentState } from "./transition.ts";
  * - `held`: paid in a transaction that is not ours, and waiting for the operator.
  * - `gas`, `refund gas`: what a transaction of ours cost, and what of that was for refunds.
  * - `credits bought`, `credits used`: what of a sale its payer has prepaid, and what requests have used of that.
+ * - `credits refunded`: what was taken out of a balance to be paid back.
  */
 export const ENTRY_KINDS = [
   "sale",
@@ -26,6 +27,7 @@ export const ENTRY_KINDS = [
   "refund gas",
   "credits bought",
   "credits used",
+  "credits refunded",
 ] as const;
 
 export type EntryKind = (typeof ENTRY_KINDS)[number];

@@ -3,6 +3,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Days, Entry } from "./accounts.ts";
 import type { CreditsSum } from "./credit-entries.ts";
+import { readFill, type PotBalance } from "./pots.ts";
 import type { RefundSummary } from "./refund-steps.ts";
 import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
@@ -124,6 +125,44 @@ export interface EndedPage {
   readonly limit: number;
 }
 
+/** What a payer has prepaid, and how it can be paid back. */
+export interface PayerCredits {
+  /** Of each pot that he has. */
+  readonly balances: readonly (Pick<PotBalance, "free" | "leased"> & { readonly pot: string })[];
+  /** Payments that have filled one of them and of which nothing is paid back: newest first, at most {@link MAX_REFUNDABLE}. */
+  readonly purchases: readonly RefundablePurchase[];
+}
+
+export interface RefundablePurchase {
+  readonly key: PaymentKey;
+  readonly network: string;
+  /** Address of the token. */
+  readonly asset: string;
+  readonly pot: string;
+  /** What it has put there, atomic units. */
+  readonly amount: bigint;
+}
+
+export const MAX_REFUNDABLE = 256;
+
+/** Reads columns that are named `key`, `network`, `asset` and `fills`. */
+export function readRefundable({
+  key,
+  network,
+  asset,
+  fills,
+}: Readonly<Record<string, unknown>>): RefundablePurchase {
+  const { pot, amount } = readFill(String(fills));
+  // The column holds nothing but keys.
+  return {
+    key: String(key) as PaymentKey,
+    network: String(network),
+    asset: String(asset),
+    pot,
+    amount,
+  };
+}
+
 /** For gauges. */
 export interface PaymentCounts {
   /** Signed or handed over, outcome not known. */
@@ -191,6 +230,7 @@ export interface Books {
   evidence(days: Days): AsyncIterable<readonly Evidence[]>;
   /** What is prepaid: what came in, what was used, and what is there; at one moment, since ever. */
   credits(): Promise<readonly CreditsSum[]>;
+  creditsOf(payer: string): Promise<PayerCredits>;
   /** Newest first. */
   usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

@@ -1,6 +1,15 @@
 /** What buyers have prepaid, in the books: entries of what came in and what was used, and whether that is what is there. */
 import { dayOf, type Entry, type EntryKind } from "./accounts.ts";
-import { unitOfPot, type JudgedDraw, type PotBalance, type PotFill, type PotUse } from "./pots.ts";
+import { requestOf, type PaymentRow } from "./payment-row.ts";
+import {
+  readFill,
+  unitOfPot,
+  type JudgedDraw,
+  type PotBalance,
+  type PotFill,
+  type PotUse,
+  type Pour,
+} from "./pots.ts";
 
 /** The sums of all pots of credits of one unit, and of what has moved into and out of them since ever. */
 export interface CreditsSum {
@@ -13,11 +22,13 @@ export interface CreditsSum {
   readonly leased: bigint;
   readonly bought: bigint;
   readonly used: bigint;
+  /** Taken out to be paid back. */
+  readonly refunded: bigint;
 }
 
-/** What came in is what was used and what is there. */
-export function isBalanced({ bought, used, free, leased }: CreditsSum): boolean {
-  return bought === used + free + leased;
+/** What came in is what was used, what was paid back, and what is there. */
+export function isBalanced({ bought, used, refunded, free, leased }: CreditsSum): boolean {
+  return bought === used + refunded + free + leased;
 }
 
 /** The entry of what a payment has put into a pot; none where it is not of credits. */
@@ -33,6 +44,34 @@ export function useEntries(
   nowMs: number,
 ): readonly Entry[] {
   return creditEntries("credits used", pot, uses, nowMs);
+}
+
+/** The entries of what a refund takes out of a pot, or puts back: see {@link Pour}. */
+export function pourEntries(row: PaymentRow, pour: Pour, nowMs: number): readonly Entry[] {
+  const { amount, way, isByHand = false } = pour;
+  const { fills, network } = row;
+  if (fills === null) return [];
+  const { pot } = readFill(fills);
+  const route = row.route ?? "";
+  const taken = { route, amount, count: 1 };
+  const { asset, payTo: account } = requestOf(row).paymentRequirements;
+  const byHand: Entry = {
+    day: dayOf(nowMs),
+    kind: "refund",
+    network,
+    asset,
+    account,
+    attodollars: null,
+    ...taken,
+  };
+  return [
+    ...(way === "out" ? creditEntries("credits refunded", pot, [taken], nowMs) : []),
+    // In the books what comes back is bought, as what requests give back is; by no payment.
+    ...(way === "back"
+      ? creditEntries("credits bought", pot, [{ ...taken, count: 0 }], nowMs)
+      : []),
+    ...(isByHand ? [byHand] : []),
+  ];
 }
 
 /** Of nobody by name: sums stay when a payer is forgotten. */
@@ -73,6 +112,7 @@ export class CreditsSums {
     const sum = this.#of({ family: network, token: asset });
     if (kind === "credits bought") this.#put({ ...sum, bought: sum.bought + amount });
     if (kind === "credits used") this.#put({ ...sum, used: sum.used + amount });
+    if (kind === "credits refunded") this.#put({ ...sum, refunded: sum.refunded + amount });
   }
 
   list(): readonly CreditsSum[] {
@@ -80,7 +120,16 @@ export class CreditsSums {
   }
 
   #of({ family, token }: Pick<CreditsSum, "family" | "token">): CreditsSum {
-    const fresh = { family, token, pots: 0, free: 0n, leased: 0n, bought: 0n, used: 0n };
+    const fresh = {
+      family,
+      token,
+      pots: 0,
+      free: 0n,
+      leased: 0n,
+      bought: 0n,
+      used: 0n,
+      refunded: 0n,
+    };
     return this.#sums.get(`${family}/${token}`) ?? fresh;
   }
 
@@ -91,8 +140,8 @@ export class CreditsSums {
 
 /** Whether an entry is of what was prepaid, in a unit of its own. */
 export function isOfCredits({ kind }: Pick<Entry, "kind">): boolean {
-  return kind === "credits bought" || kind === "credits used";
+  return CREDIT_KINDS.some((each) => each === kind);
 }
 
 /** Kinds of entries that {@link CreditsSums} take. */
-export const CREDIT_KINDS = ["credits bought", "credits used"] as const;
+export const CREDIT_KINDS = ["credits bought", "credits used", "credits refunded"] as const;

@@ -1,6 +1,7 @@
 /** What the transitions of `machine.ts` are made of. */
 import { LedgerConflict } from "./ledger-fault.ts";
 import type { PaymentRow } from "./payment-row.ts";
+import type { Pour } from "./pots.ts";
 import type { StoredResponse } from "./sold-answer.ts";
 
 /** Who acts, and when. */
@@ -18,6 +19,8 @@ export interface Step<Outcome> {
   readonly note?: string;
   /** To be kept beside the row. */
   readonly answer?: KeptResponse | undefined;
+  /** Of the pot that the payment has filled: what is taken out of it, or put back, in the same transaction. */
+  readonly pours?: Pour | undefined;
 }
 
 export interface KeptResponse {

@@ -60,7 +60,7 @@ import {
   mayCollect,
   takenOver,
 } from "./payment-judgement.ts";
-import { storedFill, type PotFill } from "./pots.ts";
+import { storedFill, type PotFill, type PotRow } from "./pots.ts";
 import {
   amountOf,
   failureOf,
@@ -96,6 +96,8 @@ export interface FoundBeside {
   readonly named?: Row;
   /** Of a refund that {@link isCounted}: what others count on this day. */
   readonly counted?: CountedRefunds | undefined;
+  /** Of a refund of credits: the pot that the payment has filled. */
+  readonly pot?: PotRow | undefined;
 }
 
 /** Whether what else was paid back on that day has to be read with the row, while no other may be counted. */
@@ -153,7 +155,7 @@ const JUDGES: Judges = {
   unread: (row, _, moment) => unread(row, moment),
   answered: (row, given, moment) => answer(row, given, moment),
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
-  resolve: (row, { resolution }) => resolve(row, resolution),
+  resolve: (row, { resolution }, _, { pot }) => resolve(row, resolution, pot),
   refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
   change: (row, { fill }) => change(row, fill),
   status: (row) => ({ outcome: row && statusOf(row) }),

@@ -25,8 +25,13 @@ export function eventOf(
   const isByUs = next.refundState === "REFUNDED" && before.refundState !== "REFUNDED";
   const isByHand = isPaidByHand(next) && !isPaidByHand(before);
   if (!isByUs && !isByHand) return undefined;
-  const refundTransaction = refundSummary(next)?.transaction ?? null;
-  return paymentEvent("payment.refunded", key, next, { refundTransaction });
+  const { transaction = null, creditsAtomic = null } = refundSummary(next) ?? {};
+  // A part of what was paid: what its payer had not used of his balance.
+  const credits = creditsAtomic === null ? {} : { creditsAtomic };
+  return paymentEvent("payment.refunded", key, next, {
+    refundTransaction: transaction,
+    ...credits,
+  });
 }
 
 /** An attempt that counts. */

@@ -14,7 +14,8 @@ import {
   type Network,
   type NetworkName,
 } from "../x402/network.ts";
-import { LedgerUnavailable } from "./ledger-fault.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 
 /** Pots that one question is about at most. */
 export const MAX_DRAWS = 256;
@@ -139,6 +140,41 @@ export function creditsPotsOf(payer: string): readonly string[] {
   return [...new Set(all)];
 }
 
+/** An account that is known to ask, as by a session. */
+interface KnownAccount {
+  readonly address: string;
+  readonly network: NetworkName;
+  /** By a key, which is the same account on all chains of its kind; false: by code, on its own chain alone. */
+  readonly hasKey: boolean;
+}
+
+/** In what a balance is counted. */
+interface CreditsUnit {
+  /** Of networks: `evm`, `evm-testnet`, and the same of Solana. */
+  readonly family: string;
+  /** Symbol. */
+  readonly token: string;
+  readonly decimals: number;
+}
+
+/** Those of them that an account may spend, and what is counted in each. */
+export function spendablePots({
+  address,
+  network: own,
+  hasKey,
+}: KnownAccount): ReadonlyMap<string, CreditsUnit> {
+  const { kind } = networkOf(own);
+  const networks = hasKey ? NETWORK_NAMES.map((name) => networkOf(name)) : [networkOf(own)];
+  const spendable = networks.filter((network) => network.kind === kind);
+  return new Map(
+    spendable.map((network) => {
+      const { symbol: token, decimals } = network.asset;
+      const unit = { family: familyOf(network), token, decimals };
+      return [creditsPot(network, address, hasKey ? undefined : own), unit] as const;
+    }),
+  );
+}
+
 /** What was debited from it and not written, and then lost, is the seller's money. */
 export function isCredits(pot: string): boolean {
   return pot.startsWith(CREDITS);
@@ -151,6 +187,19 @@ export function unitOfPot(
   if (!isCredits(pot)) return undefined;
   const [, family = "", token = ""] = pot.split("/", 3);
   return { family, token };
+}
+
+/** The pot of the requests that one purchase is good for; it is opened when the first of them comes. */
+export function usesPot(key: PaymentKey): string {
+  return `uses/${key}`;
+}
+
+/**
+ * The pot of what somebody has of a route before its price begins, in the window that ends then.
+ * @param who within `by`: an account, or where he comes from
+ */
+export function quotaPot(route: string, by: string, who: string, untilMs: number): string {
+  return `quota/${untilMs}/${by}/${who}/${route}`;
 }
 
 /** A pot as it is stored. */
@@ -259,6 +308,24 @@ function backTo(
 /** A pot with so much of its leases in it again. */
 export function returned<Pot extends PotBalance>(pot: Pot, held: bigint): Pot {
   return { ...pot, free: pot.free + held, leased: pot.leased - held };
+}
+
+/** What a refund takes out of the pot that a payment has filled, or puts back. */
+export interface Pour {
+  /** More than 0. */
+  readonly amount: bigint;
+  /** `none`: it was taken before, and only the books change. */
+  readonly way: "out" | "back" | "none";
+  /** It is paid back by other means, and has no transfer that says so in the books. */
+  readonly isByHand?: boolean;
+}
+
+/** A pot from which a refund has taken so much, or into which it is put back. Throws {@link LedgerConflict} for too much. */
+export function poured(pot: PotRow | undefined, { amount, way }: Pour): PotRow {
+  const { free, ...rest } = pot ?? openedPot({ amount: 0n });
+  const next = way === "back" ? free + amount : way === "out" ? free - amount : free;
+  if (next < 0n) throw new LedgerConflict("that much is not free in the pot");
+  return { ...rest, free: next };
 }
 
 export function openedPot({ amount, untilMs = null }: Omit<PotFill, "pot">): PotRow {

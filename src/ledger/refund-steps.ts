@@ -35,6 +35,8 @@ export interface RefundSummary {
   readonly detail: string | null;
   /** Key of the transfer's own row. */
   readonly transfer: PaymentKey | null;
+  /** What of the payment is paid back out of its payer's balance, atomic units; null: all of it. */
+  readonly creditsAtomic: string | null;
 }
 
 /** Each is for the attempt that whoever asks has seen: what another process has done meanwhile stays. */
@@ -77,6 +79,8 @@ export interface RefundFacts {
   readonly detail: string | null;
   /** Why the last transfer was refused while it counted, whatever was told since. */
   readonly refusal: string | null;
+  /** Taken out of its payer's balance for it, atomic units; null: it is the payment that is paid back. */
+  readonly creditsAtomic: bigint | null;
 }
 
 /** A refund that is under way. */
@@ -86,7 +90,7 @@ export interface OpenRefund extends RefundFacts {
   readonly state: RefundState;
   readonly network: string;
   readonly asset: string;
-  /** Atomic units: what the payer signed and was settled. */
+  /** Atomic units: what the payer signed and was settled, or what of that is taken out of his balance. */
   readonly amountAtomic: bigint;
   /** What was paid, and in which transaction, where one is known. */
   readonly sale: FacilitatorRequest;

@@ -7,6 +7,9 @@
  *       |                       |  ^ \ sending(n + 1): the transfer before it can never be moved any more
  *       +------- failed --------+  told: why the chain does not take it now
  *                 \-- FAILED: nothing is under way; the operator asks again, or says that he has paid
+ *
+ * What a payment has put into its payer's balance is paid back out of that, as far as it is free there: taken in the step
+ * that asks, and put back in the one that fails, after which there is no refund.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { parseStoredRequest } from "../x402/schema.ts";
@@ -34,6 +37,7 @@ const FRESH: RefundFacts = {
   transaction: null,
   detail: null,
   refusal: null,
+  creditsAtomic: null,
 };
 
 /**
@@ -59,10 +63,29 @@ export interface CountedRefunds {
 /** Columns of a row whose refund is asked for, anew where it had failed. */
 export function askedRefund(
   row: PaymentRow,
-  { isAutomatic }: Pick<RefundFacts, "isAutomatic"> = FRESH,
+  asked: Partial<Pick<RefundFacts, "isAutomatic" | "creditsAtomic">> = {},
 ): Pick<PaymentRow, "refundState" | "refund"> {
   const { attempt } = factsOf(row);
-  return { refundState: "ASKED", refund: JSON.stringify({ ...FRESH, attempt, isAutomatic }) };
+  return { refundState: "ASKED", refund: storedFacts({ ...FRESH, ...asked, attempt }) };
+}
+
+/** The same of what the operator has paid by other means, out of its payer's balance. */
+export function refundByHand(
+  row: PaymentRow,
+  creditsAtomic: bigint,
+): Pick<PaymentRow, "refundState" | "refund"> {
+  const facts = { ...factsOf(row), creditsAtomic, detail: "paid back by other means" };
+  return { refundState: "REFUNDED", refund: storedFacts(facts) };
+}
+
+/** What of its payer's balance is under way to him, or was sent; null: nothing. */
+export function refundedCredits(row: PaymentRow): bigint | null {
+  return isRefunding(row) ? factsOf(row).creditsAtomic : null;
+}
+
+/** What its refund moves, atomic units: the payment, or what of it comes out of its payer's balance. */
+export function refundAmount(row: PaymentRow): bigint {
+  return factsOf(row).creditsAtomic ?? BigInt(amountOf(requestOf(row)));
 }
 
 /** Whether it is under way, or done: the payment is paid back once. */
@@ -85,7 +108,7 @@ export function refund(
   if (!isOpen || facts.attempt !== before) return GONE;
   switch (to.kind) {
     case "sending": {
-      const amountAtomic = BigInt(amountOf(requestOf(row)));
+      const amountAtomic = refundAmount(row);
       if (counted === undefined) throw new TypeError("what counts already was not read");
       const { attempt, transfer, maxAtomic } = to;
       if (counted.all + amountAtomic > maxAtomic) return { outcome: "over" };
@@ -111,10 +134,20 @@ export function refund(
     }
     case "failed": {
       const { detail } = to;
+      if (facts.creditsAtomic !== null) return backInBalance(row, facts, detail);
       const over = { refundState: "FAILED", refundCountedMs: null } as const;
       return moved(row, { ...facts, detail }, over, `the refund has failed: ${detail}`);
     }
   }
+}
+
+/** Nothing of it can be moved, and nobody is to decide: what was taken is his again, to be spent. */
+function backInBalance(row: PaymentRow, facts: RefundFacts, detail: string): Step<RefundOutcome> {
+  const { creditsAtomic, ...kept } = facts;
+  const columns = { refundState: null, refundCountedMs: null } as const;
+  const note = `the refund has failed: ${detail}; ${creditsAtomic} are in its payer's balance again`;
+  const step = moved(row, { ...kept, creditsAtomic: null, detail }, columns, note);
+  return { ...step, pours: { amount: creditsAtomic ?? 0n, way: "back" } };
 }
 
 function moved(
@@ -123,7 +156,7 @@ function moved(
   columns: Partial<Pick<PaymentRow, "refundState" | "refundCountedMs">>,
   note: string,
 ): Step<RefundOutcome> {
-  const next = { ...after(row), ...columns, refund: JSON.stringify(facts) };
+  const next = { ...after(row), ...columns, refund: storedFacts(facts) };
   return { outcome: "done", next, note };
 }
 
@@ -136,7 +169,7 @@ export function openRefundOf(row: PaymentRow, key: PaymentKey): OpenRefund {
     state: stateOfRefund(row.refundState),
     network: row.network,
     asset: request.paymentRequirements.asset,
-    amountAtomic: BigInt(amountOf(request)),
+    amountAtomic: refundAmount(row),
     sale: request,
     paidIn: row.settledTransaction ?? row.heldTransaction,
     to: row.payer,
@@ -148,9 +181,15 @@ export function openRefundOf(row: PaymentRow, key: PaymentKey): OpenRefund {
 /** Null where nobody has asked for one. */
 export function refundSummary(row: PaymentRow): RefundSummary | null {
   if (row.refundState === null) return null;
-  const { transaction, detail, transfer } = factsOf(row);
+  const { transaction, detail, transfer, creditsAtomic } = factsOf(row);
   const state = stateOfRefund(row.refundState);
-  return { state, transaction, detail, transfer: transfer?.key ?? null };
+  return {
+    state,
+    transaction,
+    detail,
+    transfer: transfer?.key ?? null,
+    creditsAtomic: creditsAtomic === null ? null : String(creditsAtomic),
+  };
 }
 
 /** For its buyer. */
@@ -178,7 +217,9 @@ function stateOfRefund(text: string | null): RefundState {
 
 function factsOf({ refund: text }: PaymentRow): RefundFacts {
   if (text === null) return FRESH;
-  const { attempt, isAutomatic, transfer, transaction, detail, refusal } = Object(JSON.parse(text));
+  const stored = Object(JSON.parse(text));
+  const { ofCredits = stored } = stored;
+  const { attempt, isAutomatic, transfer, transaction, detail, refusal } = Object(ofCredits);
   if (!Number.isSafeInteger(attempt)) throw unreadable("attempt");
   return {
     attempt,
@@ -187,7 +228,24 @@ function factsOf({ refund: text }: PaymentRow): RefundFacts {
     transaction: typeof transaction === "string" ? transaction : null,
     detail: typeof detail === "string" ? detail : null,
     refusal: typeof refusal === "string" ? refusal : null,
+    creditsAtomic: readCredits(Object(ofCredits)),
   };
+}
+
+function readCredits({ creditsAtomic = null }: Record<string, unknown>): bigint | null {
+  if (creditsAtomic === null) return null;
+  if (typeof creditsAtomic !== "string" || !/^[1-9][0-9]*$/.test(creditsAtomic))
+    throw unreadable("amount");
+  return BigInt(creditsAtomic);
+}
+
+/**
+ * Of credits under a name of its own: a replica of an older program would pay back the whole payment, and so cannot read
+ * it. The sum of a day reads the amount from there.
+ */
+function storedFacts({ creditsAtomic, ...facts }: RefundFacts): string {
+  if (creditsAtomic === null) return JSON.stringify(facts);
+  return JSON.stringify({ ofCredits: { ...facts, creditsAtomic: String(creditsAtomic) } });
 }
 
 function readTransfer(value: unknown): RefundTransfer {

@@ -20,9 +20,12 @@ import {
 } from "./transition.ts";
 import { after, conflict, type Step } from "./machine-step.ts";
 import { isHeld, isOpen, isRefunded } from "./payment-judgement.ts";
-import type { PaymentRow } from "./payment-row.ts";
+import { findNetwork } from "../x402/network.ts";
+import { isSameToken } from "../x402/token.ts";
+import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { PAID_BACK } from "./refund-steps.ts";
-import { askedRefund, isRefunding } from "./refunds.ts";
+import { isCredits, readFill, type PotRow } from "./pots.ts";
+import { askedRefund, isRefunding, refundByHand, refundedCredits } from "./refunds.ts";
 
 type Row = PaymentRow | undefined;
 
@@ -40,7 +43,12 @@ export function hold(row: Row, transaction: string): Step<void> {
   return { outcome: undefined, next, note: `held: paid in ${transaction}, which is not ours` };
 }
 
-export function resolve(row: Row, { verb, note, isSent }: Resolution): Step<Resolved> {
+/** `pot`: of a payment that has filled one, as it is now. */
+export function resolve(
+  row: Row,
+  { verb, note, isSent, creditsAtomic }: Resolution,
+  pot?: Pick<PotRow, "free" | "leased">,
+): Step<Resolved> {
   if (row === undefined) return refused("there is no such payment");
   switch (verb) {
     case "deliver":
@@ -48,6 +56,13 @@ export function resolve(row: Row, { verb, note, isSent }: Resolution): Step<Reso
     case "goods":
       return takeForGoods(row, note);
     case "refund":
+      if (creditsAtomic !== undefined) {
+        return refundCredits(
+          row,
+          { amount: BigInt(creditsAtomic), isSent: isSent === true },
+          { note, pot },
+        );
+      }
       return isSent === true ? askForRefund(row, note) : refund(row, note);
     case "note":
       return done(after(row), note);
@@ -84,6 +99,14 @@ function takeForGoods(row: PaymentRow, note: string): Step<Resolved> {
 
 /** By other means; also where it was to be sent by us, and no transfer of ours can be moved, yet or any more. */
 function refund(row: PaymentRow, note: string): Step<Resolved> {
+  const credits = refundedCredits(row);
+  if (row.refundState === "ASKED" && credits !== null) {
+    const paid = { ...after(row), ...refundByHand(row, credits) };
+    return {
+      ...done(paid, told("paid back", note)),
+      pours: { amount: credits, way: "none", isByHand: true },
+    };
+  }
   if (row.refundState === "FAILED" || row.refundState === "ASKED") {
     const transaction = row.heldTransaction ?? row.settledTransaction;
     const byHand = { refundState: null, refund: null, settledTransaction: null };
@@ -111,12 +134,55 @@ function askForRefund(row: PaymentRow, note: string): Step<Resolved> {
   return done({ ...paidBack(row, transaction), ...askedRefund(row) }, said);
 }
 
+/** Out of its payer's balance: never more than is free there, nor than this payment has put into it. */
+function refundCredits(
+  row: PaymentRow,
+  { amount, isSent }: { readonly amount: bigint; readonly isSent: boolean },
+  {
+    note,
+    pot,
+  }: { readonly note: string; readonly pot: Pick<PotRow, "free" | "leased"> | undefined },
+): Step<Resolved> {
+  if (!hasFilled(row) || row.fills === null) return refused("nothing of it is in a balance");
+  if (isRefunding(row)) return refused(`it is ${describe(row)}: a payment is paid back once`);
+  if (row.state !== "DELIVERED") return refused(`it is ${describe(row)}`);
+  const fill = readFill(row.fills);
+  if (!isCredits(fill.pot)) return refused("what it has filled is no balance");
+  if (amount <= 0n) return refused("nothing is no amount to pay back");
+  if (!isInItsToken(row))
+    return refused("it was not paid in the token that balances are counted in");
+  const paid = BigInt(amountOf(requestOf(row)));
+  const most = paid < fill.amount ? paid : fill.amount;
+  if (amount > most) return refused(`it has put no more than ${most} into the balance`);
+  const { free = 0n, leased = 0n } = pot ?? {};
+  if (amount > free) {
+    const inUse =
+      leased === 0n ? "" : `, and ${leased} are in use now: try again when no request has them`;
+    return refused(`${free} are free in the balance${inUse}`);
+  }
+  const said = told(
+    isSent ? `${amount} of the balance to be refunded` : `${amount} of the balance paid back`,
+    note,
+  );
+  const asked = isSent ? askedRefund(row, { creditsAtomic: amount }) : refundByHand(row, amount);
+  const step = done({ ...after(row), ...asked }, said);
+  return { ...step, pours: { amount, way: "out", isByHand: !isSent } };
+}
+
+/** Balances are counted in the token of their network: another one is of another worth. */
+function isInItsToken(row: PaymentRow): boolean {
+  const token = findNetwork(row.network)?.asset.address;
+  const { asset } = requestOf(row).paymentRequirements;
+  return token !== undefined && isSameToken(row.network, token, asset);
+}
+
 /** Paid back, it would be there twice. One that is held has not filled it yet. */
 function hasFilled({ fills, settledTransaction }: PaymentRow): boolean {
   return fills !== null && settledTransaction !== null;
 }
 
-const IN_A_POT = "what it has paid is in its buyer's balance";
+const IN_A_POT =
+  "what it has paid is in its buyer's balance: it is paid back out of that (--refund-credits)";
 
 /** Nothing is delivered for it any more. */
 export function paidBack(row: PaymentRow, transaction: string | null): PaymentRow {

@@ -236,6 +236,11 @@ export interface Resolution {
   readonly verb: "deliver" | "goods" | "refund" | "note";
   /** With `refund`: the money is sent by us. Default: the operator has sent it by other means. */
   readonly isSent?: boolean;
+  /**
+   * With `refund` of a payment that has filled its payer's balance: what of that goes back, decimal digits, atomic units. It
+   * is taken out of what is free there, and no more than the payment has put into it.
+   */
+  readonly creditsAtomic?: string;
   /** For the payment's history; may be "" but for a note. */
   readonly note: string;
   /** Who decided, for the history. */

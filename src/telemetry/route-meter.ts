@@ -45,6 +45,8 @@ export const PAYMENT_OUTCOMES = [
   "paid",
   "credits",
   "member",
+  "pass",
+  "quota",
   "replayed",
   "undelivered",
   "unsold",

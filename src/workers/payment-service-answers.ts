@@ -77,14 +77,15 @@ export function readIdentified(
     if (error === "misnamed" || error === "repriced") return err(error);
     return err(record(error)["kind"] === "barred" ? barred(error) : refusal(error));
   }
-  const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
+  const { payment, isClaimed, owed, isProof, isDoubtful, hasKey } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
-  check(typeof isDoubtful === "boolean");
+  check(typeof isDoubtful === "boolean" && typeof hasKey === "boolean");
   const all = Array.isArray(owed) ? owed.map(paymentOf) : [];
   const known = {
     isClaimed: isClaimed === true,
     isProof: isProof === true,
     isDoubtful: isDoubtful === true,
+    hasKey: hasKey === true,
   };
   return ok({ payment: paymentOf(payment), owed: all, ...known });
 }
@@ -95,13 +96,13 @@ export function readRecognized(value: unknown): Result<Recognized, Declined> {
   const fields = record(value);
   if (fields["ok"] === false) return readDeclined(fields["error"]);
   const { account, membership, granted, bought } = record(fields["value"]);
-  check(Array.isArray(bought));
+  check(Array.isArray(bought) && Array.isArray(granted));
   check(MEMBERSHIPS.has(membership));
   const payments = (bought as readonly unknown[]).map(paymentOf);
   return ok({
     account: accountOf(account),
     membership: membership as Membership,
-    granted: granted === null ? null : grantedOf(granted),
+    granted: (granted as readonly unknown[]).map(grantedOf),
     bought: payments,
   });
 }

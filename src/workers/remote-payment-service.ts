@@ -17,6 +17,7 @@ import { currentContext } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
+import { RemotePots } from "./remote-pots.ts";
 import {
   readIdentified,
   readOpened,
@@ -37,11 +38,13 @@ const ENDS: ReadonlySet<ServiceTransitionKind> = new Set(HOLD_ENDS);
 
 export class RemotePaymentService implements PaymentService {
   readonly #channel: Pick<Channel, "call">;
+  readonly #pots: RemotePots;
   readonly #settlementMs: number;
 
   /** `settlementWaitMs`: the longest that the other end waits for a settlement. */
   constructor(channel: Pick<Channel, "call">, settlementWaitMs: number) {
     this.#channel = channel;
+    this.#pots = new RemotePots(channel);
     this.#settlementMs = settlementWaitMs + MARGIN_MS;
   }
 
@@ -109,6 +112,10 @@ export class RemotePaymentService implements PaymentService {
     const [signIn, memberships, claimant, signal] = asked;
     const values = [signIn, memberships, claimant, currentContext()];
     return readOpened(await this.#wait("openSession", values, signal));
+  }
+
+  balances(pots: readonly string[]): ReturnType<PaymentService["balances"]> {
+    return this.#pots.balances(pots);
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

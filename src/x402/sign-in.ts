@@ -199,7 +199,7 @@ export class SignIns {
     if (!signer.ok) return signer;
     const asked = { nonce, issuedAt, expirationTime: expirationOf(issuedAt) };
     const { network } = signer.value;
-    const message = textOf(this.#infoOf(uri, asked), address, network);
+    const message = signInText(this.#infoOf(uri, asked), address, network);
     return ok({ address, network: network.name, message, signature, nonce, untilMs });
   }
 
@@ -218,7 +218,7 @@ export class SignIns {
     const { network } = signer.value;
     const address = network.kind === "evm" ? checksumAddress(wallet.address) : wallet.address;
     const info = this.challenge(nowMs);
-    const message = textOf(info, address, network);
+    const message = signInText(info, address, network);
     const { type } = supportedChain(network.name);
     const hex = `0x${Buffer.from(message, "utf8").toString("hex")}`;
     return ok({ answer: { ...info, address, chainId, type }, message, hex });
@@ -311,8 +311,8 @@ function signerOf(
     : refuseSignIn("malformed_signature", "its address is none of that chain");
 }
 
-/** As EIP-4361 has it, and Sign-In With Solana. */
-function textOf(
+/** What is signed, as EIP-4361 has it, and Sign-In With Solana. */
+export function signInText(
   { domain, uri, statement, version, nonce, issuedAt, expirationTime }: ChallengeInfo,
   address: string,
   { kind, caip2 }: Network,

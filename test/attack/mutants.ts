@@ -12,6 +12,7 @@ import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
+import { COUNTED_MUTANTS } from "./counted-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Mutant } from "./mutant.ts";
@@ -23,6 +24,7 @@ import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
+import { CREDITS_MUTANTS } from "./credits-mutants.ts";
 import { WORK_MUTANTS } from "./work-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -40,6 +42,8 @@ export const MUTANTS: readonly Mutant[] = [
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
   ...WORK_MUTANTS,
+  ...CREDITS_MUTANTS,
+  ...COUNTED_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

@@ -95,7 +95,7 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "has code run for whoever names an account", {
     file: SERVICE,
-    find: 'if (membership === "none" && granted === null && bought.length === 0) return err(UNSIGNED);',
+    find: "if (!had.isKnown) return err(UNSIGNED);",
     put: "",
   }),
   caughtBy(SALE_TEST, "takes what code says on one chain for all of them", {
@@ -165,23 +165,23 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MEMBER_TEST, "serves a member again and again for one sign-in", {
     file: SERVICE,
-    find: 'if (membership === "free" || granted !== null || bought.length > 0)',
-    put: "if (granted !== null || bought.length > 0)",
+    find: 'if (membership === "free" || granted.length > 0 || bought.length > 0)',
+    put: "if (granted.length > 0 || bought.length > 0)",
   }),
   caughtBy(MEMBER_TEST, "serves who has paid once again and again for one sign-in", {
     file: SERVICE,
-    find: 'if (membership === "free" || granted !== null || bought.length > 0)',
+    find: 'if (membership === "free" || granted.length > 0 || bought.length > 0)',
     put: 'if (membership === "free" || bought.length > 0)',
   }),
   caughtBy(MEMBER_TEST, "takes what code may be for what a key is", {
     file: SERVICE,
-    find: "const membership = account.hasKey ? memberships.key : memberships.code;\n      const isFree",
-    put: "const membership = memberships.key;\n      const isFree",
+    find: "const membership = hasKey ? memberships.key : memberships.code;",
+    put: "const membership = memberships.key;",
   }),
   caughtBy(MEMBER_TEST, "grants what was paid for for ever", {
     file: SERVICE,
-    find: "return this.#ground.time.now() < untilMs ? {",
-    put: "return untilMs > 0 ? {",
+    find: ".filter(({ untilMs }) => nowMs < untilMs);",
+    put: ".filter(({ untilMs }) => nowMs > 0 && untilMs > 0);",
   }),
   caughtBy(SQLITE_TEST, "grants by what may still be paid back by itself", {
     file: "src/ledger/sqlite/sqlite-sign-ins.ts",
@@ -190,19 +190,38 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MEMBER_TEST, "grants by what was bought elsewhere", {
     file: SERVICE,
-    find: "await this.#ground.redemptions.purchases(account.address, routes);",
-    put: "await this.#ground.redemptions.purchases(account.address, routes.length > 9 ? routes : null);",
+    find: "const own = grants.find((each) => each.route === route);",
+    put: "const own = grants.find((each) => each.route === route || key !== null);",
+    also: {
+      file: SERVICE,
+      find: "await redemptions.purchases(account.address, routes);",
+      put: "await redemptions.purchases(account.address, routes.length > 9 ? routes : null);",
+    },
   }),
   caughtBy(MEMBER_TEST, "grants by what the same address has bought on another chain by code", {
     file: SERVICE,
-    find: "const found = purchases.find(({ network }) => isAccountOn(network, account));",
-    put: "const [found] = purchases;",
+    find: "      .filter(({ network }) => isAccountOn(network, account))\n      .flatMap(",
+    put: "      .flatMap(",
   }),
   caughtBy(MEMBER_TEST, "gives sessions to whoever makes an account", {
     file: SERVICE,
-    find: 'if (membership === "none" && bought.length === 0) return err(NO_SESSION);',
+    find: "if (!isKnown) return err(NO_SESSION);",
     put: "",
   }),
+  caughtBy(MEMBER_TEST, "gives no session to whoever has but a balance", {
+    file: SERVICE,
+    find: "some(({ free, leased }) => free + leased > 0n)",
+    put: "some(({ free, leased }) => free + leased < 0n)",
+  }),
+  caughtBy(
+    MEMBER_TEST,
+    "takes what the code at an address has for what the key of the same one has",
+    {
+      file: "src/payments/credits/credit-price.ts",
+      find: "if (!hasKey) return [creditsPot(networkOf(own), address, own)];",
+      put: "if (!hasKey) return [creditsPot(networkOf(own), address)];",
+    },
+  ),
   caughtBy(GROUP_TEST, "takes a smart wallet for the one of the same address on another chain", {
     file: MEMBERSHIP,
     find: "hasKey ? list.has(network, address) : list.hasOn(network, address),",
@@ -235,6 +254,10 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
   }),
 ];
 
-function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {
+function caughtBy(
+  unit: string,
+  name: string,
+  edit: Omit<Mutant, "name" | "cites" | "unit">,
+): Mutant {
   return { name, cites: "H19", unit, ...edit };
 }

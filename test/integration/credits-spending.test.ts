@@ -9,7 +9,7 @@ import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { balanceIn, prepay } from "../support/prepaid.ts";
-import { signChallenge } from "../support/sign-in.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 
 const ROUTES = `
   GET /weather: { price: $0.001, description: Weather, credits: true }
@@ -29,6 +29,8 @@ let gateway: RunningGateway;
 const buyer = freshAccount();
 const poor = freshAccount();
 const partner = freshAccount();
+/** Who has paid for a route that grants more. */
+const reader = freshAccount();
 /** Answers of the backend that are held back, and what lets them go. */
 const held = new Map<string, () => void>();
 
@@ -51,24 +53,31 @@ const backend: RequestListener = (asked, response) => {
 beforeAll(async () => {
   chain = await startChain();
   closing.defer(() => chain.stop());
-  await prepay(storePath, {
+  const amounts = {
     [buyer.address]: 1_000_000n,
     [poor.address]: 1_500n,
     [partner.address]: 10_000n,
-  });
-  const more = `credits: { packs: [$1] }\nmembers: { partners: "${partner.address}" }`;
-  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more, storePath, backend }));
+    [reader.address]: 10_000n,
+  };
+  await prepay(storePath, amounts, { [reader.address]: "GET /owned" });
+  gateway = closing.use(
+    await startGateway({
+      chain,
+      routes: ROUTES,
+      more: more(),
+      files: { "denied.txt": buyer.address },
+      storePath,
+      backend,
+    }),
+  );
 });
 
 afterAll(() => closing.disposeAsync());
 
-async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
-  const place = `${gateway.url}/.well-known/x402/sign-in`;
-  const challenge = Object(await (await fetch(place)).json());
-  const header = await signChallenge(challenge, account);
-  const answer = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
-  return Object(await answer.json()).session;
-}
+const more = (atRisk = "$1"): string =>
+  `credits: { packs: [$1], atRisk: ${atRisk} }\nmembers: { partners: "${partner.address}" }`;
+
+const sessionOf = (account: FreshAccount): Promise<string> => openSessionAt(gateway.url, account);
 
 type Init = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
 
@@ -205,8 +214,10 @@ it("costs nothing where the route's declared input is missing, or a purchase gra
   });
   expect(cost).toBe(0n);
   expect(await costOf(buyer, () => by(token, "/declared?city=Rome"))).toBe(1_000n);
-  // Nobody has bought that route: it is paid from the balance.
+  // Who has not bought that route pays it from his balance.
   expect(await costOf(buyer, () => by(token, "/owned"))).toBe(1_000n);
+  const granted = await sessionOf(reader);
+  expect(await costOf(reader, () => by(granted, "/owned"))).toBe(0n);
 });
 
 it("spends by a cookie only where its own site, or its own buyer, asks", async () => {
@@ -236,14 +247,11 @@ it("spends one balance once, however many ask at once", async () => {
   await using shop = await startGateway({
     chain,
     routes: ROUTES,
-    more: `credits: { packs: [$1], atRisk: $0.005 }\nmembers: { partners: "${partner.address}" }`,
+    more: more("$0.005"),
     storePath: path,
     backend,
   });
-  const place = `${shop.url}/.well-known/x402/sign-in`;
-  const header = await signChallenge(Object(await (await fetch(place)).json()), rich.account);
-  const opened = await fetch(place, { method: "POST", headers: { "SIGN-IN-WITH-X": header } });
-  const token = Object(await opened.json()).session;
+  const token = await openSessionAt(shop.url, rich);
   const all = await Promise.all(
     Array.from({ length: 50 }, async () => {
       const answer = await fetch(`${shop.url}/weather`, { headers: { [SESSION_HEADER]: token } });
@@ -254,4 +262,36 @@ it("spends one balance once, however many ask at once", async () => {
   expect(all.filter((status) => status === 200).length).toBe(20);
   expect(all.filter((status) => status === 402).length).toBe(30);
   await vi.waitFor(() => expect(balanceIn(path, rich.address) === 0n).toBe(true));
+});
+
+it("is told to come again, and not to pay, where it is not known what there is", async () => {
+  const stranger = freshAccount();
+  // Everything that may be at risk is under way.
+  const path = join(tmpdir(), `coinslot-spending-${randomUUID()}`, "ledger.db");
+  await prepay(path, { [stranger.address]: 20_000n });
+  await using other = await startGateway({
+    chain,
+    routes: ROUTES,
+    more: more("$0.001"),
+    backend,
+    storePath: path,
+  });
+  const headers = { [SESSION_HEADER]: await openSessionAt(other.url, stranger) };
+  const first = fetch(`${other.url}/weather?how=hold&n=5`, { headers });
+  await vi.waitFor(() => expect(held.has("?how=hold&n=5")).toBe(true));
+  const second = await fetch(`${other.url}/weather`, { headers });
+  expect([second.status, second.headers.get("Retry-After")]).toEqual([503, "1"]);
+  held.get("?how=hold&n=5")?.();
+  expect((await first).status).toBe(200);
+});
+
+it("serves nobody from a balance whom the file denies, whatever session he has", async () => {
+  const token = await sessionOf(buyer);
+  const denied = `${more()}\npayers: { deny: denied.txt }`;
+  expect(await gateway.reroute(ROUTES, denied)).toBe(true);
+  const before = gateway.upstream.length;
+  expect((await by(token, "/weather")).status).toBe(403);
+  expect(gateway.upstream.length).toBe(before);
+  // Others pay as before, after one look more.
+  expect((await by(await sessionOf(reader), "/weather")).status).toBe(200);
 });

@@ -120,7 +120,8 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   paymentIdentifier: "optional",
   redirects: "follow",
   goods: [404],
-  grants: "24h",
+  grants: { for: "24h", times: 100 },
+  free: "100/d by payer",
   checkInput: false,
   settle: "after",
   credits: true,
@@ -354,6 +355,23 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ),
   only("sessions.for", ["sessions"], { for: "2h" }),
   only("sessions.notBefore", ["sessions"], { notBefore: "2026-01-31T12:00:00Z" }),
+  ...Object.entries({
+    price: { price: "$3" },
+    routes: { routes: [PAID] },
+    for: { for: "2h" },
+    times: { times: 20 },
+    description: { description: "All of it" },
+  }).map(([key, value]) =>
+    only(`passes.NAME.${key}`, ["passes"], {
+      day: { price: "$2", routes: [PAID], for: "1h", ...value },
+    }),
+  ),
+  ...["for", "times"].map((key) =>
+    only(`routes.NAME.grants.${key}`, ["routes", PAID, "grants"], { for: "2h", times: 7 }),
+  ),
+  ...["requests", "by"].map((key) =>
+    only(`routes.NAME.free.${key}`, ["routes", PAID, "free"], { requests: "7/d", by: "payer" }),
+  ),
   only("credits.packs", ["credits"], { packs: ["$1", "$5"] }),
   only("credits.atRisk", ["credits"], { packs: ["$1"], atRisk: "$2" }),
   named("limits.gas", () => [

@@ -7,6 +7,11 @@ const CONTRACT = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
 const JUDGE = "src/ledger/pots.ts";
 const ROWS = "src/ledger/sqlite/sqlite-pot-rows.ts";
 const STORE = "src/ledger/sqlite/sqlite-pots.ts";
+const RESOLUTION = "src/ledger/resolution.ts";
+const PLAN = "test/unit/app/refunding-credits.test.ts";
+const TEXT = "test/unit/ledger/refunded-credits-text.test.ts";
+const BALANCE = "test/integration/cli/pay-balance.test.ts";
+const SIGNING_IN = "src/buyer/sign-in.ts";
 const REAPING = "src/ledger/sqlite/sqlite-reaping.ts";
 const LEASES = "src/payments/credits/pot-leases.ts";
 const POT = "src/payments/credits/leased-pot.ts";
@@ -142,5 +147,75 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     file: ROWS,
     find: "AND until_ms IS NULL\n         AND NOT EXISTS",
     put: "\n         AND NOT EXISTS",
+  }),
+  caughtBy(WORLDS, "leaves in the balance what it pays back", {
+    file: ROWS,
+    find: `if (pours.way !== "none") writePot(`,
+    put: `if (pours.way === "back") writePot(`,
+  }),
+  caughtBy(WORLDS, "keeps what could not be paid back", {
+    file: ROWS,
+    find: `if (pours.way !== "none") writePot(`,
+    put: `if (pours.way === "out") writePot(`,
+  }),
+  caughtBy(WORLDS, "pays back of a payment what is being paid back", {
+    file: RESOLUTION,
+    find: "if (isRefunding(row)) return refused(`it is ${describe(row)}: a payment is paid back once`);",
+    put: "",
+  }),
+  caughtBy(WORLDS, "puts back into the balance what it goes on sending", {
+    file: "src/ledger/refunds.ts",
+    find: "const columns = { refundState: null, refundCountedMs: null } as const;",
+    put: "const columns = {};",
+  }),
+  caughtBy(CONTRACT, "pays back what requests have in use", {
+    file: RESOLUTION,
+    find: "if (amount > free) {",
+    put: "if (amount > free + leased) {",
+  }),
+  caughtBy(CONTRACT, "pays back of a payment more than it has brought", {
+    file: RESOLUTION,
+    find: "if (amount > most) return",
+    put: "if (amount < 0n) return",
+  }),
+  caughtBy(CONTRACT, "sends all that was paid where a part is paid back", {
+    file: "src/ledger/refunds.ts",
+    find: "return factsOf(row).creditsAtomic ?? BigInt(amountOf(requestOf(row)));",
+    put: "return BigInt(amountOf(requestOf(row)));",
+  }),
+  caughtBy(CONTRACT, "counts on a day what was paid where a part is paid back", {
+    file: "src/ledger/sqlite/sqlite-rows.ts",
+    find: `coalesce(json_extract(refund, '$.ofCredits.creditsAtomic'), amount_atomic) AS "amount"`,
+    put: `amount_atomic AS "amount"`,
+  }),
+  caughtBy(CONTRACT, "takes out of the balance a second time what is paid by hand", {
+    file: RESOLUTION,
+    find: `pours: { amount: credits, way: "none", isByHand: true }`,
+    put: `pours: { amount: credits, way: "out", isByHand: true }`,
+  }),
+  caughtBy(TEXT, "has a replica of an older program send all that was paid", {
+    file: "src/ledger/refunds.ts",
+    find: "return JSON.stringify({ ofCredits: { ...facts, creditsAtomic: String(creditsAtomic) } });",
+    put: "return JSON.stringify({ ...facts, ofCredits: { ...facts, creditsAtomic: String(creditsAtomic) } });",
+  }),
+  caughtBy(PLAN, "signs for a network of which it has no key", {
+    file: "src/app/refunding-credits.ts",
+    find: "there.filter((each) => mayBeSent(each.network))",
+    put: "there.filter((each) => mayBeSent(each.network) || there.length > 0)",
+  }),
+  caughtBy(BALANCE, "has a buyer sign in at another place than he has asked", {
+    file: SIGNING_IN,
+    find: "if (info.domain !== url.host || !isHere) {",
+    put: "if (!isHere) {",
+  }),
+  caughtBy(BALANCE, "has a buyer sign in for a URL of another place", {
+    file: SIGNING_IN,
+    find: "if (info.domain !== url.host || !isHere) {",
+    put: "if (info.domain !== url.host) {",
+  }),
+  caughtBy(BALANCE, "has a buyer sign lines that are none of a challenge", {
+    file: SIGNING_IN,
+    find: "value.length <= MAX_LINE && LINE.test(value);",
+    put: "value.length <= MAX_LINE;",
   }),
 ];

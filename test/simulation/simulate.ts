@@ -51,9 +51,9 @@ if (values.mutants) {
   // Not a part of what worlds of payments need, which are run in copies of that alone.
   const { runCredits } = await import("./credits/credits-seeds.ts");
   const { from, to } = rangeOf();
-  const { violations, answered, refused, crashes } = await runCredits(from, to);
+  const { violations, answered, refused, crashes, refunded } = await runCredits(from, to);
   for (const each of violations) print(each);
-  const sums = `${answered} requests answered, ${refused} refused, ${crashes} lives lost`;
+  const sums = `${answered} requests answered, ${refused} refused, ${refunded} refunds sent, ${crashes} lives lost`;
   print(`${to - from + 1} worlds of balances: ${sums}, ${violations.length} violations`);
   process.exitCode = violations.length === 0 ? 0 : 1;
 } else if (values.faults !== undefined) {

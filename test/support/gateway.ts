@@ -34,6 +34,8 @@ export interface GatewaySetup {
   /** Default: a file of its own. */
   readonly storePath?: string;
   readonly rpcUrl?: string;
+  /** Where it listens for buyers. Default: on any port of loopback. */
+  readonly listen?: string;
   /** What resources are called. Default: {@link PUBLIC_URL}. */
   readonly publicUrl?: string;
   /** Default: an address that nobody has paid yet. */
@@ -143,7 +145,7 @@ function writeConfig(
       ${chain.network.name}: { rpc: ["${rpcUrl}"], signers: [env:SIGNER] }
 `;
   return `
-listen: 127.0.0.1:0
+listen: ${setup.listen ?? "127.0.0.1:0"}
 publicUrl: ${setup.publicUrl ?? PUBLIC_URL}
 ${setup.admin ?? "admin: 127.0.0.1:0"}
 upstream: ${backendUrl}

@@ -24,6 +24,7 @@ import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describeOutbox } from "../unit/ledger/contract-outbox.ts";
 import { describePots } from "../unit/ledger/contract-pots.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
+import { describeRefundedCredits } from "../unit/ledger/contract-refunded-credits.ts";
 import { describeRefunds } from "../unit/ledger/contract-refunds.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
@@ -88,6 +89,7 @@ export function ledgerContract(
     describe("purses", () => describePurses(open));
     describe("held payments", () => describeHeld(open));
     describe("refunds", () => describeRefunds(open));
+    describe("refunds of credits", () => describeRefundedCredits(open, capabilities));
     describe("offers", () => describeOffers(open));
     describe("the outbox", () => describeOutbox(open, capabilities));
     describe("waiting", () => describeWaiting(open));

@@ -12,11 +12,12 @@ import {
   type Entry,
 } from "../../src/ledger/accounts.ts";
 import { gasEvidence } from "../../src/ledger/books-row.ts";
-import { SOLD_STATES } from "../../src/ledger/books.ts";
+import { MAX_REFUNDABLE, readRefundable, SOLD_STATES } from "../../src/ledger/books.ts";
 import type {
   Books,
   EndedPage,
   Evidence,
+  PayerCredits,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -26,6 +27,7 @@ import type {
 } from "../../src/ledger/books.ts";
 import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { creditsPotsOf } from "../../src/ledger/pots.ts";
 import { refundSummary } from "../../src/ledger/refunds.ts";
 import type { CreditsSum } from "../../src/ledger/credit-entries.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
@@ -131,6 +133,29 @@ export class MemoryBooks implements Books {
 
   async credits(): Promise<readonly CreditsSum[]> {
     return this.#store.pots.sums(this.#store.closed);
+  }
+
+  async creditsOf(payer: string): Promise<PayerCredits> {
+    const pots = creditsPotsOf(payer).map((pot) => ({
+      pot,
+      found: this.#store.pots.pots.get(pot),
+    }));
+    const balances = pots.flatMap(({ pot, found: { free, leased } = { free: 0n, leased: 0n } }) =>
+      free + leased > 0n ? [{ pot, free, leased }] : [],
+    );
+    const bought = [...this.#store.payments].filter(([, { row }]) => {
+      const isHis = row.payer.toLowerCase() === payer.toLowerCase() && row.fills !== null;
+      return isHis && row.state === "DELIVERED" && row.refundState === null;
+    });
+    const inOrder = bought.toSorted(([, one], [, other]) => other.claimedMs - one.claimedMs);
+    return {
+      balances,
+      purchases: inOrder.slice(0, MAX_REFUNDABLE).map(([key, { row }]) => {
+        const { network, fills } = row;
+        const { asset } = requestOf(row).paymentRequirements;
+        return readRefundable({ key, network, asset, fills });
+      }),
+    };
   }
 
   async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {

@@ -37,6 +37,7 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isMisnamed, isOwed, isPublic, isToBeHad } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { potToPour } from "../../src/ledger/pouring.ts";
 import type { Pots } from "../../src/ledger/pots.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import {
@@ -116,7 +117,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const named = this.#named(machine.identifierOf(transition));
     const isCounted = machine.isCounted(transition);
     const counted = isCounted ? this.#store.refundedToday(key, this.#time.now()) : undefined;
-    const known = { buried, named, counted };
+    const name = potToPour(this.#store.payments.get(key)?.row, transition);
+    const pot = name === undefined ? undefined : this.#store.pots.pots.get(name);
+    const known = { buried, named, counted, pot };
     return this.#take(key, (row, moment) => machine.apply(row, transition, moment, known), life);
   }
 

@@ -3,15 +3,19 @@ import type { Entry } from "../../src/ledger/accounts.ts";
 import {
   CreditsSums,
   fillEntries,
+  pourEntries,
   useEntries,
   type CreditsSum,
 } from "../../src/ledger/credit-entries.ts";
 import { LedgerUnavailable } from "../../src/ledger/ledger-fault.ts";
 import { processOf } from "../../src/ledger/life.ts";
+import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import {
   creditsPotsOf,
   judgeDraw,
   openedPot,
+  poured,
+  readFill,
   requireDraws,
   returned,
   TURNS_KEPT_MS,
@@ -19,6 +23,7 @@ import {
   type PotLease,
   type PotRow,
   type Pots,
+  type Pour,
 } from "../../src/ledger/pots.ts";
 import type { Time } from "../../src/time/time.ts";
 import type { MemoryStore } from "./memory-store.ts";
@@ -45,6 +50,13 @@ export class MemoryPotTables {
     const next = pot === undefined ? openedPot(fill) : { ...pot, free: pot.free + fill.amount };
     this.pots.set(fill.pot, next);
     return fillEntries(fill, route, nowMs);
+  }
+
+  /** What a refund takes out, or puts back; the entries that it makes. */
+  move(row: PaymentRow, pours: Pour, nowMs: number): readonly Entry[] {
+    const { pot: name } = readFill(row.fills ?? "");
+    if (pours.way !== "none") this.pots.set(name, poured(this.pots.get(name), pours));
+    return pourEntries(row, pours, nowMs);
   }
 
   leasesOf(life: string): Map<string, PotLease & { readonly atMs: number }> {

@@ -44,7 +44,7 @@ import { LedgerConflict, LedgerUnavailable } from "../../src/ledger/ledger-fault
 import { processOf } from "../../src/ledger/life.ts";
 import type { Pause } from "../../src/ledger/pauses.ts";
 import type { Entry } from "../../src/ledger/accounts.ts";
-import { dayStart, type CountedRefunds } from "../../src/ledger/refunds.ts";
+import { dayStart, refundAmount, type CountedRefunds } from "../../src/ledger/refunds.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName, submittedOf } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
@@ -133,8 +133,9 @@ export class MemoryStore {
     this.undead.add(life);
   }
 
-  apply(key: PaymentKey, { next, note }: Step<unknown>, { life, nowMs }: Moment): void {
+  apply(key: PaymentKey, { next, note, pours }: Step<unknown>, { life, nowMs }: Moment): void {
     if (next === undefined) return;
+    if (next && pours !== undefined) this.closed.push(...this.pots.move(next, pours, nowMs));
     if (next === null) {
       this.payments.delete(key);
       this.pots.fills.delete(key);
@@ -280,7 +281,7 @@ export class MemoryStore {
     for (const [other, { row }] of asked === undefined ? [] : this.payments) {
       const isCounted = (row.refundCountedMs ?? -1) >= dayStart(nowMs);
       if (other === key || !isCounted || unitOf(row) !== unitOf(asked?.row ?? row)) continue;
-      const amount = BigInt(amountOf(requestOf(row)));
+      const amount = refundAmount(row);
       all += amount;
       if (row.payer === asked?.row.payer) payers += amount;
     }

@@ -10,7 +10,7 @@ import {
 } from "@x402/extensions/sign-in-with-x";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
-import { SIGN_IN_HEADER, type SignInChallenge } from "../../src/x402/sign-in.ts";
+import { SIGN_IN_HEADER, SIGN_IN_PATH, type SignInChallenge } from "../../src/x402/sign-in.ts";
 import { headerJson } from "./buyer.ts";
 import { PUBLIC_URL } from "./gateway.ts";
 import type { FreshAccount } from "./payer.ts";
@@ -86,4 +86,17 @@ export async function showSignIn(
   const error = headerJson(headers, "PAYMENT-REQUIRED")?.error;
   const receipt = headerJson(headers, "PAYMENT-RESPONSE");
   return { status, headers, text: await answer.text(), said: { error, receipt } };
+}
+
+/** A session of that account's, as programs get it. */
+export async function openSessionAt(
+  url: string,
+  { account }: Pick<FreshAccount, "account">,
+): Promise<string> {
+  const place = url + SIGN_IN_PATH;
+  const header = await signChallenge(Object(await (await fetch(place)).json()), account);
+  const answer = await fetch(place, { method: "POST", headers: { [SIGN_IN_HEADER]: header } });
+  const { session, error } = Object(await answer.json());
+  if (typeof session !== "string") throw new Error(`no session: ${error}`);
+  return session;
 }

@@ -28,10 +28,12 @@ export interface CreditsLine {
   readonly balances: number;
   readonly bought: string;
   readonly used: string;
+  /** Taken out to be paid back; what could not be sent is bought again. */
+  readonly refunded: string;
   /** What is in balances, and what of that processes spend now. */
   readonly left: string;
   readonly leased: string;
-  /** What was bought is what was used and what is left. */
+  /** What was bought is what was used, what was paid back and what is left. */
   readonly isBalanced: boolean;
 }
 
@@ -154,13 +156,16 @@ function prepaid({
   balances,
   bought,
   used,
+  refunded,
   left,
   leased,
   isBalanced,
 }: CreditsLine): string {
   const is = isBalanced ? "=" : "IS NOT";
   const inUse = leased === "0" ? "" : `, ${leased} of that in use`;
-  return `credits, ${token} on ${family}: ${bought} bought ${is} ${used} used + ${left} left (${balances} balances${inUse})\n`;
+  const back = refunded === "0" ? "" : ` + ${refunded} refunded`;
+  const sum = `${bought} bought ${is} ${used} used${back} + ${left} left`;
+  return `credits, ${token} on ${family}: ${sum} (${balances} balances${inUse})\n`;
 }
 
 function pending({

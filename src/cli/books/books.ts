@@ -105,7 +105,7 @@ function paymentsIn(entries: readonly Entry[]): number {
 }
 
 function creditsIn(sum: CreditsSum, tokens: Tokens): CreditsLine {
-  const { family, token, pots: balances, bought, used, free, leased } = sum;
+  const { family, token, pots: balances, bought, used, refunded, free, leased } = sum;
   const decimals = tokens.find(family, token)?.decimals;
   const amount = (atomic: bigint): string =>
     decimals === undefined ? String(atomic) : formatAmount(atomic, decimals);
@@ -115,15 +115,17 @@ function creditsIn(sum: CreditsSum, tokens: Tokens): CreditsLine {
     balances,
     bought: amount(bought),
     used: amount(used),
+    refunded: amount(refunded),
     left: amount(free + leased),
     leased: amount(leased),
     isBalanced: isBalanced(sum),
   };
 }
 
-function unbalanced({ family, token, bought, used, left, isBalanced: is }: CreditsLine) {
-  if (is) return [];
-  const detail = `${bought} were bought, ${used} used, and ${left} are left`;
+function unbalanced(line: CreditsLine) {
+  const { family, token, bought, used, refunded, left } = line;
+  if (line.isBalanced) return [];
+  const detail = `${bought} were bought, ${used} used, ${refunded} paid back, and ${left} are left`;
   return [{ kind: "credits", name: token, network: family, detail } as const];
 }
 

@@ -22,6 +22,9 @@ The key is env:NAME or file:PATH: 0x and 64 hex digits pay on EVM networks, the 
 solana-keygen writes (or base58) on Solana. coinslot keygen makes one. It needs the token, and no gas;
 what is free needs no key.
 
+--balance and --credits sign a text that names the place you asked, which costs nothing and is good there alone. A
+request that is paid so is sent once: where its answer is lost, --balance tells whether it was paid.
+
 -L follows five redirects: with your headers and the payment within the place that you asked, without them
 elsewhere, and nothing is paid there.
 
@@ -36,7 +39,17 @@ Exit codes:
 
 /** Adds the command; `done` is told its exit code. */
 export function addPay(program: Command, done: (code: number) => void): void {
-  const allButPayment = ["key", "network", "protocol", "allowAsset", "rpc", "yes", "dryRun"];
+  const allButPayment = [
+    "key",
+    "network",
+    "protocol",
+    "allowAsset",
+    "rpc",
+    "yes",
+    "dryRun",
+    "balance",
+    "credits",
+  ];
   program
     .command("pay")
     .description("ask for a URL, pay what it costs, and print what it answers: a paying curl")
@@ -64,10 +77,22 @@ export function addPay(program: Command, done: (code: number) => void): void {
     .option("--rpc <url>", "Solana: the node that is asked for a blockhash (default: a public one)")
     .option("-y, --yes", "do not ask")
     .option("--dry-run", "show what it costs and sign nothing")
+    .addOption(
+      new Option(
+        "--credits",
+        "pay from what the key has prepaid there, and from nothing else: signs in, and signs no payment",
+      ).conflicts(["location", "dryRun"]),
+    )
+    .addOption(
+      new Option(
+        "--balance",
+        "sign in, print what the key has prepaid there in dollars, and ask for nothing else",
+      ).conflicts(["credits", "dryRun", "yes", "location", "output", "include", "data", "request"]),
+    )
     .option("-L, --location", "follow redirects, with a payment within the same place only")
     .option("-o, --output <file>", "write the body to this file")
     .option("-i, --include", "print the head of the answer before its body")
-    .option("--json", "what was paid, as JSON on stdout; needs --output, or --dry-run")
+    .option("--json", "what was paid, as JSON on stdout; needs --output, --dry-run or --balance")
     .option("--keep <folder>", "where a payment is kept that stays unresolved", ".")
     .addOption(
       new Option("--payment <file>", "send a kept payment again instead of signing one").conflicts(

@@ -14,6 +14,7 @@ import {
 import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
 import { Heard, sentenceOf } from "../../buyer/presentation.ts";
+import { chargedBy } from "../../buyer/receipt.ts";
 import {
   helpOf,
   isOtherPlace,
@@ -45,6 +46,10 @@ export interface PayOptions extends RequestOptions {
   readonly rpc?: string;
   readonly yes?: boolean;
   readonly dryRun?: boolean;
+  /** Print what is prepaid there, and ask for nothing else. */
+  readonly balance?: boolean;
+  /** Pay from what is prepaid there, and from nothing else. */
+  readonly credits?: boolean;
   readonly location?: boolean;
   readonly output?: string;
   readonly include?: boolean;
@@ -63,14 +68,15 @@ const NO_KEY =
 
 /** Resolves with the exit code, one of {@link PAY_EXIT}. */
 export async function pay(address: string, options: PayOptions): Promise<number> {
-  if (options.json && !options.dryRun && options.output === undefined) {
+  const isTold = options.dryRun === true || options.balance === true;
+  if (options.json && !isTold && options.output === undefined) {
     return fail("pay", "--json needs --output FILE, as stdout is for the JSON", PAY_EXIT.usage);
   }
   const request = await readRequest(address, options);
   if (!request.ok) return fail("pay", request.error, PAY_EXIT.usage);
   let output: Output;
   try {
-    output = await Output.open(options.dryRun ? {} : options);
+    output = await Output.open(isTold ? {} : options);
   } catch (cause) {
     return fail("pay", `the output cannot be written: ${messageOf(cause)}`);
   }
@@ -127,6 +133,13 @@ class Purchase {
       const again = { wasSent: true, folder: dirname(file) };
       return settleUp({ ...this.#settling, ...again, kept: kept.value });
     }
+    if (this.#options.balance === true) {
+      const purse = this.#openPurse();
+      if (!purse.ok) return fail("pay", purse.error);
+      if (purse.value === null) return fail("pay", NO_KEY, PAY_EXIT.notAgreed);
+      const { payBalance } = await import("./pay-credits.ts");
+      return payBalance(this.#asking, purse.value);
+    }
     const answer = await this.#askForPrice();
     if (!answer.ok) return fail("pay", answer.error);
     if (answer.value.status !== 402) return this.#passOn(answer.value);
@@ -160,12 +173,16 @@ class Purchase {
     this.#output.endLine();
     const location = locationOf(this.#request, answer);
     const reason = status < 400 ? null : sentenceOf(answer, heard.bytes);
-    if (this.#options.json) this.#tell({ status, paid: false, location, reason });
+    // Whoever shows a session of his own pays by it.
+    const charged = chargedBy(answer);
+    const paid = charged === null ? "nothing was paid" : `paid ${charged} from the balance`;
+    if (this.#options.json)
+      this.#tell({ status, paid: charged !== null, charged, location, reason });
     if (location !== null) {
-      const said = `nothing was paid: the answer is ${status}, a redirect to ${location}; -L follows it`;
+      const said = `${paid}: the answer is ${status}, a redirect to ${location}; -L follows it`;
       return fail("pay", said, PAY_EXIT.redirected);
     }
-    say(printable(`nothing was paid: ${reason ?? `the answer is ${status}`}`));
+    say(printable(`${paid}: ${reason ?? `the answer is ${status}`}`));
     const help = helpOf(this.#request, answer);
     if (reason !== null && help !== null) say(`  the seller helps buyers at ${printable(help)}`);
     return reason === null ? PAY_EXIT.done : PAY_EXIT.failed;
@@ -235,6 +252,10 @@ class Purchase {
     }
     const refusal = await this.#askForConsent(terms, purse);
     if (refusal !== undefined) return this.#notPaid(refusal, weighed, told);
+    if (options.credits === true) {
+      const { payByCredits } = await import("./pay-credits.ts");
+      return payByCredits({ ...this.#asking, output: this.#output }, purse);
+    }
     // The libraries behind it take half a second to load, which a dry run need not wait for.
     const { signPayment } = await import("../../buyer/signing.ts");
     const signed = await signPayment({ purse, terms, quote, rpcUrl: this.#options.rpc });
@@ -262,7 +283,11 @@ class Purchase {
 
   /** Undefined: agreed. */
   async #askForConsent(terms: BuyerTerms, purse: BuyerKey): Promise<string | undefined> {
-    const question = `pay ${amountText(terms)} on ${terms.network.name} from ${purse.address}`;
+    const { credits } = this.#options;
+    const whence = credits
+      ? `from what ${purse.address} has prepaid`
+      : `on ${terms.network.name} from ${purse.address}`;
+    const question = `pay ${amountText(terms)} ${whence}`;
     if (this.#options.yes) {
       say(question);
       return undefined;
@@ -270,6 +295,11 @@ class Purchase {
     if (!isInteractive()) return "there is no terminal to ask on; --yes pays without asking";
     const answer = await ask(`${question}? [y/N] `);
     return /^y(?:es)?$/i.test(answer) ? undefined : "you did not say yes";
+  }
+
+  get #asking() {
+    const { timeout: silenceMs, json = false, network: networks = [] } = this.#options;
+    return { request: this.#request, signal: this.#signal, silenceMs, json, networks };
   }
 
   get #settling() {

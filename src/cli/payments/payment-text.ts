@@ -33,7 +33,12 @@ const COLUMNS = [
   "heldTransaction",
 ] as const satisfies readonly Exclude<keyof PaymentView, "refund" | "isRefund">[];
 /** What of a refund is in the CSV form, behind these. */
-const REFUND_COLUMNS = ["refundState", "refundTransaction", "refundDetail"] as const;
+const REFUND_COLUMNS = [
+  "refundState",
+  "refundTransaction",
+  "refundDetail",
+  "refundCreditsAtomic",
+] as const;
 
 /** Widest that what was bought is shown in the table, characters. */
 const MAX_BINDING = 32;
@@ -69,8 +74,13 @@ export function toJson(value: unknown): string {
 /** RFC 4180: a line of names first, CRLF at the ends. */
 export function toCsv(payments: readonly PaymentView[]): string {
   const lines = payments.map((payment) => {
-    const { state = null, transaction = null, detail = null } = payment.refund ?? {};
-    return [...COLUMNS.map((name) => payment[name]), state, transaction, detail];
+    const {
+      state = null,
+      transaction = null,
+      detail = null,
+      creditsAtomic = null,
+    } = payment.refund ?? {};
+    return [...COLUMNS.map((name) => payment[name]), state, transaction, detail, creditsAtomic];
   });
   return toCsvLines([[...COLUMNS, ...REFUND_COLUMNS], ...lines]);
 }
@@ -216,10 +226,11 @@ function explorerOf({ network, transaction, heldTransaction }: PaymentView): str
 
 function refundOf({ network, refund }: PaymentView): string | null {
   if (refund === null) return null;
-  const { state, transaction, detail } = refund;
+  const { state, transaction, detail, credits, creditsAtomic } = refund;
   const known = findNetwork(network);
   const link = known && transaction !== null ? explorerLink(known, transaction) : null;
-  return [state, transaction, link, detail].filter((part) => part !== null).join("  ");
+  const part = creditsAtomic === null ? null : `${credits ?? creditsAtomic} of the buyer's balance`;
+  return [state, part, transaction, link, detail].filter((part) => part !== null).join("  ");
 }
 
 /** On Solana the nonce is a mere count of ours. */

@@ -41,6 +41,9 @@ export interface PaymentsOptions {
   /** With `refund`: the operator has sent it. */
   readonly byHand?: boolean;
   readonly note?: string;
+  /** Address of a payer whose unspent credits go back to him, and how much of them: `$1.50`. */
+  readonly refundCredits?: string;
+  readonly amount?: string;
   /** Address of a payer. */
   readonly forget?: string;
   readonly dryRun?: boolean;
@@ -62,6 +65,10 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
     if (options.forget !== undefined) {
       const { forget } = await import("./payments-forget.ts");
       return await forget(config, options.forget, options);
+    }
+    if (options.refundCredits !== undefined) {
+      const { refundCredits } = await import("./refund-credits.ts");
+      return await refundCredits(config, options.refundCredits, options);
     }
     books = await openBooks(config);
     const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;

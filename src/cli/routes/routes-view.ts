@@ -6,6 +6,7 @@ import {
   type Config,
   type OfferSettings,
   type PricedAction,
+  type QuotaSettings,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -42,6 +43,10 @@ export interface RuleView {
   readonly members?: Readonly<Record<string, readonly PriceView[]>>;
   /** For how long who has paid has all of it, milliseconds. Only where he has. */
   readonly grantMs?: number;
+  /** How often he has it. Only where that is counted. */
+  readonly grantTimes?: number;
+  /** What is free of it before its price begins. Only where something is. */
+  readonly quota?: QuotaSettings;
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
   /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
@@ -111,11 +116,17 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
 }
 
 /** What a route costs those who are known. */
-function priceViews({ prices, grantMs }: PricedAction): Pick<RuleView, "members" | "grantMs"> {
+function priceViews({
+  prices,
+  grants,
+  quota,
+}: PricedAction): Pick<RuleView, "members" | "grantMs" | "grantTimes" | "quota"> {
   const members = prices.map(({ group, offers }) => [group, offers.map(priceView)] as const);
   return {
     ...(members.length > 0 && { members: Object.fromEntries(members) }),
-    ...(grantMs !== null && { grantMs }),
+    ...(grants !== null && { grantMs: grants.forMs }),
+    ...(grants !== null && grants.times !== null && { grantTimes: grants.times }),
+    ...(quota !== null && { quota }),
   };
 }
 

@@ -70,6 +70,8 @@ export const PROBLEM_CODES = {
   "page-taken": "A page of the gateway stands where a route is.",
   "free-hole": "Requests are free although the paths around them are priced.",
   "free-aliases": "Backends may serve what is priced under other paths, which are free.",
+  "unknown-route": "A pass opens a route that there is not.",
+  "cheap-pass": "A pass costs no more than one request of a route that it opens.",
   "unknown-group": "A route has a price for a group of payers that there is not.",
   "empty-group": "A group of payers has nobody in it, or no route a price for it.",
   "no-price": "A route has neither a price nor its own accept.",

@@ -67,6 +67,9 @@ export const dollars = text((written) => readDollars(written, []), DOLLARS_FORM)
 const worded = text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] });
 const asset = optional(plainText, "Symbol of the token. Without it: the network's USDC.");
 
+/** What a pass costs. */
+export const passPrice = z.union([dollars, barePrice], PRICE_FORM);
+
 /** What a group of members pays: the same for each request. */
 export const memberPrice = z.union(
   [

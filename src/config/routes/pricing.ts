@@ -103,7 +103,28 @@ export class Pricing {
 
   offers(route: Path, wanted: Wanted): readonly OfferSettings[] {
     this.#checkFacilitator(route);
-    const tokens = this.#tokens(route, wanted);
+    return this.#offersIn(this.#tokens(route, wanted), route, wanted);
+  }
+
+  /**
+   * What costs dollars, and nothing else: other tokens of `accept`, and amounts that stand there, are for routes. `place` is
+   * that of what is sold; empty where dollars are accepted nowhere.
+   */
+  dollarOffers(place: Path, price: DollarPrice, pricePath: Path): readonly OfferSettings[] {
+    const tokens = this.#accepted.flatMap((token) => {
+      const isDollar = token.asset.address === dollarAsset(token.network).address;
+      return isDollar ? [{ ...token, amount: null }] : [];
+    });
+    const wanted = { price, pricePath, accept: undefined };
+    this.#checkFacilitator(place);
+    return tokens.length === 0 ? [] : this.#offersIn(tokens, place, wanted);
+  }
+
+  #offersIn(
+    tokens: readonly AcceptedToken[],
+    route: Path,
+    wanted: Wanted,
+  ): readonly OfferSettings[] {
     this.#checkPayees(route, wanted, tokens);
     if (tokens.length === 0) this.#checkPrice(wanted);
     const offers: OfferSettings[] = [];

@@ -7,8 +7,13 @@ export function sitePath(site: string): Path {
   return site === "" ? [] : ["hosts", site];
 }
 
-/** The place in the file of a route. */
-export function routePath({ key, host = "" }: Pick<RouteSettings, "key" | "host">): Path {
+/** The place in the file of a route, or of what it is made of. */
+export function routePath({
+  key,
+  host = "",
+  place,
+}: Pick<RouteSettings, "key" | "host" | "place">): Path {
+  if (place !== undefined) return place;
   const written = host === "" ? key : key.slice(host.length + 1);
   return [...sitePath(host), "routes", written];
 }

@@ -1,7 +1,9 @@
 /** What is allowed about routes and most likely a mistake: alike paths at other prices, and payments that end too soon. */
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
-import { methodsOverlap, shapeOf, type RouteSettings } from "./routes.ts";
+import type { GrantSettings } from "./after-sale.ts";
+import { methodsOverlap, shapeOf } from "./route-conflicts.ts";
+import type { RouteSettings } from "./routes.ts";
 import { routePath } from "./route-path.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 
@@ -111,12 +113,16 @@ function reviewWork(
 function reviewGrants(routes: readonly RouteSettings[], { problems }: Context): void {
   for (const route of routes) {
     const { action } = route;
-    if (action.kind !== "priced" || action.grantMs === null || action.computed === null) continue;
+    if (action.kind !== "priced" || action.grants === null || action.computed === null) continue;
     const { from, to } = action.computed;
     if (from === to) continue;
-    const message = `gives who has paid ${from} once what costs ${to}, as often as he likes`;
+    const message = `gives who has paid ${from} once what costs ${to}, ${oftenText(action.grants)}`;
     const hint = "leave it out, or sell at one price what grants all";
     const path = [...routePath(route), "grants"];
     problems.add("warning", path, fault("odd-expression", message, hint));
   }
+}
+
+function oftenText({ times }: GrantSettings): string {
+  return times === null ? "as often as he likes" : `${times} times`;
 }

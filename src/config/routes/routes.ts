@@ -3,7 +3,7 @@ import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
-import { repeat, type RepeatSettings } from "./after-sale.ts";
+import { grants, repeat, type GrantSettings, type RepeatSettings } from "./after-sale.ts";
 import { input, type RouteInput } from "./route-input.ts";
 import { computedOffers } from "./computed.ts";
 import type { PriceTerms } from "../../pricing/computed-price.ts";
@@ -12,8 +12,11 @@ import type { MeterTerms } from "../../metering/meter.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
+import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
-import { fault, LASTING, LASTING_FORM, readLasting } from "../reading/reading.ts";
+import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
+import { fault } from "../reading/reading.ts";
+import { Conflicts } from "./route-conflicts.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -40,6 +43,8 @@ export interface RouteSettings extends RouteKey {
   /** The file, as messages name it, and the 1-based line of the key. */
   readonly file: string;
   readonly line: number;
+  /** Of one that the gateway makes itself (`own.ts`): what of the file it is made of. */
+  readonly place?: Path;
   readonly action: RouteAction;
 }
 
@@ -56,8 +61,10 @@ export type Mode = (typeof MODES)[number];
 
 export interface PricedAction {
   readonly kind: "priced";
-  /** Name of one of the upstreams. */
+  /** Name of one of the upstreams, or `OWN_UPSTREAM`. */
   readonly upstream: string;
+  /** What the gateway answers itself; undefined: a backend does. */
+  readonly own?: OwnGoods;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
   readonly offers: readonly OfferSettings[];
   /** What it costs members, in the order written: the first group that somebody is in counts. */
@@ -86,8 +93,10 @@ export interface PricedAction {
   readonly paymentIdentifier: IdentifierUse;
   /** Of its `GET`. */
   readonly repeat: RepeatSettings;
-  /** How long who has paid has all that the route serves, milliseconds; null: no longer than for one request. */
-  readonly grantMs: number | null;
+  /** How long, and how often, who has paid has all that the route serves; null: one request is all. */
+  readonly grants: GrantSettings | null;
+  /** What everybody has of it before its price begins; null: nothing. */
+  readonly quota: QuotaSettings | null;
   readonly redirects: RedirectUse;
   readonly settle: SettleTime;
   /** Whether it may be paid from what its buyer has prepaid. */
@@ -191,10 +200,11 @@ const priceBlock = map({
   ),
   repeat: optional(repeat, "In place of the global `repeat`."),
   grants: optional(
-    text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM),
+    grants,
     "For how long who has paid for the route, and has had that, has everything that it serves, without paying again: signed in " +
-      "with the account that has paid.",
+      "with the account that has paid. With { for, times } he has it so often.",
   ),
+  free: optional(quota, QUOTA_USAGE),
   redirects: optional(
     word(REDIRECT_USES),
     "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
@@ -347,6 +357,7 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
+  refuseQuota(block.free, [...path, "free"], context);
   const place = { path, wanted: terms };
   const prices = offers.length === 0 ? [] : resolveMemberPrices(block.prices, place, parts);
   const action = priced(block, upstream, { offers, prices }, parts);
@@ -425,7 +436,8 @@ function priced(
     cacheControl: block.cacheControl,
     paymentIdentifier: block.paymentIdentifier ?? usual.paymentIdentifier,
     repeat: block.repeat === undefined ? usual.repeat : block.repeat,
-    grantMs: block.grants ?? null,
+    grants: block.grants ?? null,
+    quota: block.free ?? null,
     redirects: block.redirects,
     goods: block.goods ?? [],
     checkInput: block.checkInput,
@@ -434,45 +446,20 @@ function priced(
   };
 }
 
-/** Finds keys that match the same requests: the order of a map must not decide between them. */
-class Conflicts {
-  readonly #place: Path;
-  readonly #context: Context;
-  readonly #byShape = new Map<string, { readonly key: string; readonly route: RouteKey }[]>();
+/** What can be said of a route that the gateway makes itself. */
+export type OwnTerms = Pick<
+  z.input<typeof priceBlock>,
+  "description" | "outputSchema" | "metadata" | "discoverable"
+>;
 
-  constructor(place: Path, context: Context) {
-    this.#place = place;
-    this.#context = context;
-  }
-
-  check(key: string, route: RouteKey): void {
-    const shape = shapeOf(route);
-    const earlier = this.#byShape.get(shape) ?? [];
-    this.#byShape.set(shape, [...earlier, { key, route }]);
-    const rival = earlier.find((each) => methodsOverlap(each.route, route));
-    if (rival === undefined) return;
-    const where = this.#context.problems.where([...this.#place, rival.key]);
-    const message = `matches the same requests as ${JSON.stringify(rival.key)} on ${where}`;
-    const hint = "remove one of them, or give them different methods";
-    const found = fault("duplicate-route", message, hint);
-    this.#context.problems.errorAtKey([...this.#place, key], found);
-  }
-}
-
-/** The names of parameters do not matter for what a pattern matches. */
-export function shapeOf({ segments }: RouteKey): string {
-  return segments
-    .map((segment) => (segment.kind === "static" ? segment.text : `:${segment.kind}`))
-    .join("/");
-}
-
-/** Whether one method is served by both; `GET` covers `HEAD`. */
-export function methodsOverlap(left: RouteKey, right: RouteKey): boolean {
-  if (left.methods === null || right.methods === null) return true;
-  const served = new Set(left.methods.flatMap(covered));
-  return right.methods.flatMap(covered).some((method) => served.has(method));
-}
-
-function covered(method: string): readonly string[] {
-  return method === "GET" ? ["GET", "HEAD"] : [method];
+/** A route that the gateway answers itself: JSON, settled before, and never fetched again but as it was kept. */
+export function ownAction(
+  terms: OwnTerms,
+  sold: Required<Pick<PricedAction, "own" | "offers" | "upstream">>,
+  { paymentIdentifier }: Pick<UsualTerms, "paymentIdentifier">,
+): PricedAction {
+  const block = priceBlock.parse({ ...terms, mimeType: "application/json" });
+  const { own, offers, upstream } = sold;
+  const usual = { paymentIdentifier, repeat: null };
+  return { ...priced(block, upstream, { offers, prices: [] }, usual), own };
 }

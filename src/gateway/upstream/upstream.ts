@@ -4,7 +4,7 @@
  * and says what became of the exchange.
  */
 import type { Unanswered } from "../../http/unanswered.ts";
-import type { Sold } from "../../payments/sale/admission.ts";
+import type { Paid, Sold } from "../../payments/sale/admission.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Client } from "../client/client.ts";
@@ -55,6 +55,8 @@ export interface Sale {
   readonly keepBytes: number;
   /** Longest that an answer is read on without its client, milliseconds. */
   readonly readOnMs: number;
+  /** What was paid for it; undefined where that is settled after the work. */
+  readonly paid?: Pick<Paid, "settlement" | "terms">;
   /** What an answer is for the sale; asked as its head has arrived, more than once, of its status and raw lines. */
   readonly judge: (status: number, lines: readonly string[]) => SaleVerdict;
   /**

@@ -4,6 +4,7 @@ import type {
   Books,
   EndedPage,
   Evidence,
+  PayerCredits,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -19,7 +20,7 @@ import type { Session, Statement } from "./postgres-database.ts";
 import { listStatement, SUMMARY } from "./postgres-list.ts";
 import { storedOf } from "./postgres-payments.ts";
 import { openBeside } from "./postgres-beside.ts";
-import { readCredits } from "./postgres-pots.ts";
+import { readCredits, readCreditsOf } from "./postgres-pots.ts";
 import type { CreditsSum } from "../credit-entries.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
@@ -184,6 +185,10 @@ export class PostgresBooks implements Books {
     return readCredits(this.#database);
   }
 
+  creditsOf(payer: string): Promise<PayerCredits> {
+    return readCreditsOf(this.#database, payer);
+  }
+
   evidence(days: Days): AsyncGenerator<readonly Evidence[]> {
     return readEvidence(this.#database, days);
   }
@@ -228,6 +233,7 @@ export async function openPostgresBooks({
         await session.query(ONE_MOMENT, []);
         return new PostgresBooks(session).credits();
       }),
+    creditsOf: (payer) => books.creditsOf(payer),
     evidence: (days) => books.evidence(days),
     usedElsewhere: (limit) => books.usedElsewhere(limit),
     close: () => database.close(),

@@ -242,9 +242,10 @@ const LOCK_COUNTED: Statement = {
 
 const COUNTED: Statement = {
   name: "counted_refunds",
-  text: `SELECT coalesce(sum(p.amount_atomic::numeric), 0)::text AS "all",
-           coalesce(sum(p.amount_atomic::numeric) FILTER (WHERE p.payer = $5), 0)::text AS "payers"
-         FROM coinslot.payments AS p
+  text: `SELECT coalesce(sum(c.amount), 0)::text AS "all",
+           coalesce(sum(c.amount) FILTER (WHERE p.payer = $5), 0)::text AS "payers"
+         FROM coinslot.payments AS p, LATERAL (SELECT coalesce(
+           p.refund::json->'ofCredits'->>'creditsAtomic', p.amount_atomic)::numeric AS amount) AS c
          WHERE p.refund_counted_ms >= $1 AND p.network = $2 AND lower(p.asset) = lower($3)
            AND p.payment_key <> $4`,
 };

@@ -68,3 +68,10 @@ export const POTS_SCHEMA = `
   CREATE TRIGGER pot_fill_dropped AFTER DELETE ON coinslot.payments
     FOR EACH ROW EXECUTE FUNCTION coinslot.drop_pot_fill();
 `;
+
+/** What is paid back out of balances. */
+export const REFUNDED_CREDITS_SCHEMA = `
+  CREATE INDEX filling_payments ON coinslot.payments (lower(payer), created_ms) WHERE fills IS NOT NULL;
+  ALTER TABLE coinslot.closed_entries DROP CONSTRAINT closed_entries_kind_check,
+    ADD CONSTRAINT closed_entries_kind_check CHECK (kind IN (${kinds}));
+`;

@@ -1,12 +1,22 @@
 /** Pots in PostgreSQL. What each question makes of them is judged by `pots.ts`, while nobody else has the pot. */
 import type { Time } from "../../time/time.ts";
 import { readEntry, Totals, type Entry } from "../accounts.ts";
-import { CREDIT_KINDS, CreditsSums, useEntries, type CreditsSum } from "../credit-entries.ts";
-import { LedgerUnavailable } from "../ledger-fault.ts";
+import {
+  CREDIT_KINDS,
+  CreditsSums,
+  pourEntries,
+  useEntries,
+  type CreditsSum,
+} from "../credit-entries.ts";
+import { LedgerConflict, LedgerUnavailable } from "../ledger-fault.ts";
+import type { Moment } from "../machine-step.ts";
+import type { PaymentRow } from "../payment-row.ts";
 import {
   CREDITS_END,
   creditsPotsOf,
   judgeDraw,
+  poured,
+  readFill,
   readLease,
   readPot,
   requireDraws,
@@ -19,7 +29,9 @@ import {
   type PotLease,
   type PotRow,
   type Pots,
+  type Pour,
 } from "../pots.ts";
+import { MAX_REFUNDABLE, readRefundable, type PayerCredits } from "../books.ts";
 import { close } from "./postgres-accounts.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 
@@ -128,6 +140,51 @@ const ENTRIES: Statement = {
            account AS "account", count AS "count", amount::text AS "amount", attodollars::text AS "attodollars"
          FROM coinslot.closed_entries WHERE day >= '' AND kind = ANY ($1)`,
 };
+
+const REFUNDABLE: Statement = {
+  name: "refundable_payments",
+  text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", fills AS "fills"
+         FROM coinslot.payments
+         WHERE lower(payer) = $1 AND fills IS NOT NULL AND state = 'DELIVERED' AND refund_state IS NULL
+         ORDER BY created_ms DESC LIMIT ${MAX_REFUNDABLE}`,
+};
+const TAKE_OUT: Statement = {
+  name: "take_out_of_pot",
+  text: `UPDATE coinslot.pots SET free = free - $2::numeric WHERE name = $1`,
+};
+const PUT_BACK: Statement = {
+  name: "put_back_into_pot",
+  text: `INSERT INTO coinslot.pots AS p (name, free, leased) VALUES ($1, $2::numeric, 0)
+         ON CONFLICT (name) DO UPDATE SET free = p.free + $2::numeric`,
+};
+
+/** Nobody else changes it until the end of the transaction; undefined: there is none, or no name. */
+export async function lockPot(
+  session: Session,
+  name: string | undefined,
+): Promise<PotRow | undefined> {
+  const [found] = name === undefined ? [] : await session.query(LOCK, [[name]]);
+  return found && readPot(found);
+}
+
+/** What a refund takes out of the pot that a payment has filled, or puts back; `pot`: as it was locked. */
+export async function pour(
+  session: Session,
+  given: {
+    readonly row: PaymentRow;
+    readonly pot: PotRow | undefined;
+    readonly pours: Pour;
+    readonly moment: Pick<Moment, "nowMs">;
+  },
+): Promise<void> {
+  const { row, pot, pours, moment } = given;
+  if (row.fills === null) throw new LedgerConflict("the payment has filled no pot");
+  const values = [readFill(row.fills).pot, String(pours.amount)];
+  // Where there was none to be locked, another may have made it meanwhile.
+  if (pours.way === "back") await session.query(PUT_BACK, values);
+  if (pours.way === "out" && poured(pot, pours)) await session.query(TAKE_OUT, values);
+  await close(session, pourEntries(row, pours, moment.nowMs));
+}
 
 /** The view of one life. */
 export class PostgresPots implements Pots {
@@ -242,6 +299,19 @@ export async function hasCredits(session: Session, payer: string): Promise<boole
 /** Pots with nothing in them that bear a payer's name. */
 export async function forgetCredits(session: Session, payer: string): Promise<void> {
   await session.query(FORGET, [creditsPotsOf(payer)]);
+}
+
+/** The same of one payer, and what he has bought it by. */
+export async function readCreditsOf(session: Session, payer: string): Promise<PayerCredits> {
+  const pots = await session.query(READ, [creditsPotsOf(payer)]);
+  const balances = pots.map((row) => ({ pot: String(row.name), ...readPot(row) }));
+  const rows = await session.query(REFUNDABLE, [payer.toLowerCase()]);
+  return {
+    balances: balances
+      .filter(({ free, leased }) => free + leased > 0n)
+      .map(({ pot, free, leased }) => ({ pot, free, leased })),
+    purchases: rows.map(readRefundable),
+  };
 }
 
 /** At one moment where the session's transaction sees one. */

@@ -13,7 +13,7 @@ import { MESSAGE_STATES } from "../outbox.ts";
 import { REFUND_STATES } from "../refund-steps.ts";
 import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
-import { POTS_SCHEMA } from "./postgres-pots-schema.ts";
+import { POTS_SCHEMA, REFUNDED_CREDITS_SCHEMA } from "./postgres-pots-schema.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -389,6 +389,7 @@ export const MIGRATIONS: readonly string[] = [
   // Of answers that were kept before their payment was settled: which body they answer.
   `ALTER TABLE coinslot.responses ADD COLUMN body_hash text;`,
   POTS_SCHEMA,
+  REFUNDED_CREDITS_SCHEMA,
   // What of a payment was used, where that is what it is charged by.
   `ALTER TABLE coinslot.payments ADD COLUMN metered text;`,
 ];

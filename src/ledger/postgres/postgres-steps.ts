@@ -11,8 +11,10 @@ import {
 } from "../ledger.ts";
 import * as machine from "../machine.ts";
 import { eventOf } from "../outbox-event.ts";
+import { mayPour, potToPour } from "../pouring.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
+import { lockPot, pour } from "./postgres-pots.ts";
 import {
   insertPayment,
   lockCounted,
@@ -53,6 +55,7 @@ export class PostgresSteps {
   ): Promise<OutcomeOf<Kind>> {
     const { database, time } = this.#ground;
     if (machine.isCounted(transition)) return this.#stepCounted(key, transition);
+    if (mayPour(transition)) return this.#stepPouring(key, transition);
     const life = actorOf(transition, this.#life);
     const isFirst = isFirstUse(transition.kind);
     // A first use most likely finds no row: it is made without a read.
@@ -93,6 +96,29 @@ export class PostgresSteps {
         return step.outcome;
       }
       throw new LedgerUnavailable("a payment was changed meanwhile");
+    });
+  }
+
+  /** One that may take something out of a pot, or put it back, while nobody else has that. */
+  async #stepPouring<Kind extends TransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const { database, outbox, time } = this.#ground;
+    const moment = { life: actorOf(transition, this.#life), nowMs: time.now() };
+    return database.transaction(async (session) => {
+      const asked = await readPayment(session, key);
+      const pot = await lockPot(session, potToPour(asked?.row, transition));
+      // Read again: whoever had the pot may have changed it.
+      const stored = await readPayment(session, key);
+      const step = machine.apply(stored?.row, transition, moment, { pot });
+      const { next, pours } = step;
+      if (stored === undefined) return step.outcome;
+      const told = outbox.drafts(next ? eventOf(key, stored.row, next) : undefined);
+      if (!(await writeStep(session, stored, step, { moment, told })))
+        throw new LedgerUnavailable("a payment was changed meanwhile");
+      if (next && pours !== undefined) await pour(session, { row: next, pot, pours, moment });
+      return step.outcome;
     });
   }
 

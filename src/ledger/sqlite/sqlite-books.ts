@@ -4,6 +4,7 @@ import type {
   Books,
   EndedPage,
   Evidence,
+  PayerCredits,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -17,7 +18,7 @@ import type { Days, Entry } from "../accounts.ts";
 import type { CreditsSum } from "../credit-entries.ts";
 import { readAccounts, readEvidence, readHistory } from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
-import { readCredits } from "./sqlite-pot-rows.ts";
+import { readCredits, readCreditsOf } from "./sqlite-pot-rows.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
 import { readSubmissionRow } from "../submission-row.ts";
@@ -166,6 +167,11 @@ export class SqliteBooks implements Books {
   async credits(): Promise<readonly CreditsSum[]> {
     this.#storeNow();
     return this.#database.snapshot(() => readCredits(this.#database));
+  }
+
+  async creditsOf(payer: string): Promise<PayerCredits> {
+    this.#storeNow();
+    return this.#database.snapshot(() => readCreditsOf(this.#database, payer));
   }
 
   async *evidence(days: Days): AsyncGenerator<readonly Evidence[]> {

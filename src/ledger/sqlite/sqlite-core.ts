@@ -18,13 +18,15 @@ import * as machine from "../machine.ts";
 import type { Moment, Step } from "../machine.ts";
 import { isOwed, isToBeHad } from "../payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
+import { potToPour } from "../pouring.ts";
+import type { PotRow } from "../pots.ts";
 import { dayStart } from "../refunds.ts";
 import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
 import { forgetBudgets } from "./sqlite-budgets.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
-import { tidyPots } from "./sqlite-pot-rows.ts";
+import { potOf, pour, tidyPots } from "./sqlite-pot-rows.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { boughtBy, readPurchases, useSignIn } from "./sqlite-sign-ins.ts";
 import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
@@ -144,7 +146,8 @@ export class SqliteCore {
         row !== undefined && machine.isCounted(transition)
           ? this.#rows.refundedSince(dayStart(moment.nowMs), key, row)
           : undefined;
-      return machine.apply(row, transition, moment, { buried, named, counted });
+      const pot = this.potOf(potToPour(row, transition));
+      return machine.apply(row, transition, moment, { buried, named, counted, pot });
     };
     const by = actorOf(transition, life);
     if (!UNDOABLE.has(transition.kind)) return this.write(() => this.take(key, by, judge).outcome);
@@ -174,8 +177,18 @@ export class SqliteCore {
     const change = this.#judge(key, life, judge);
     this.#hand.apply(change);
     this.#hand.store(key);
+    const { next, pours } = change.step;
+    const { nowMs } = change.moment;
+    if (next && pours !== undefined) pour(this.#database, { row: next, pours, nowMs });
     this.#touch(change);
     return change.step;
+  }
+
+  /** As it is with all that was settled, within a transaction. */
+  potOf(name: string | undefined): PotRow | undefined {
+    if (name === undefined) return undefined;
+    this.storeNow();
+    return potOf(this.#database, name);
   }
 
   /** Several writes in one transaction; see {@link SqliteBatch.write}. */

@@ -4,6 +4,7 @@ import {
   CREDIT_KINDS,
   CreditsSums,
   fillEntries,
+  pourEntries,
   useEntries,
   type CreditsSum,
 } from "../credit-entries.ts";
@@ -12,6 +13,8 @@ import {
   creditsPotsOf,
   judgeDraw,
   openedPot,
+  poured,
+  readFill,
   readLease,
   readPot,
   returned,
@@ -23,7 +26,11 @@ import {
   type PotDrawn,
   type PotFill,
   type PotRow,
+  type Pour,
 } from "../pots.ts";
+import { LedgerConflict } from "../ledger-fault.ts";
+import type { PaymentRow } from "../payment-row.ts";
+import { MAX_REFUNDABLE, readRefundable, type PayerCredits } from "../books.ts";
 import { close } from "./sqlite-accounts.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
@@ -122,6 +129,17 @@ export function fillPot(
   return true;
 }
 
+/** What a refund takes out of the pot that a payment has filled, or puts back, within its caller's transaction. */
+export function pour(
+  database: SqliteDatabase,
+  { row, pours, nowMs }: { readonly row: PaymentRow; readonly pours: Pour; readonly nowMs: number },
+): void {
+  if (row.fills === null) throw new LedgerConflict("the payment has filled no pot");
+  const { pot: name } = readFill(row.fills);
+  if (pours.way !== "none") writePot(database, name, poured(potOf(database, name), pours));
+  close(database, pourEntries(row, pours, nowMs));
+}
+
 /** Whether something is left of what a payer has prepaid. */
 export function hasCredits(database: SqliteDatabase, payer: string): boolean {
   return creditsPotsOf(payer).some((name) => {
@@ -191,6 +209,21 @@ export function tidyPots(database: SqliteDatabase, nowMs: number): void {
   );
 }
 
+/** The same of one payer, and what he has bought it by. */
+export function readCreditsOf(database: SqliteDatabase, payer: string): PayerCredits {
+  const balances = creditsPotsOf(payer).flatMap((pot) => {
+    const { free, leased } = potOf(database, pot) ?? NO_POT;
+    return free + leased > 0n ? [{ pot, free, leased }] : [];
+  });
+  const rows = database.all(
+    `SELECT payment_key AS "key", network, asset, fills FROM payments INDEXED BY filling_payments
+     WHERE lower(payer) = ? AND fills IS NOT NULL AND state = 'DELIVERED' AND refund_state IS NULL
+     ORDER BY created_ms DESC LIMIT ${MAX_REFUNDABLE}`,
+    [payer.toLowerCase()],
+  );
+  return { balances, purchases: rows.map(readRefundable) };
+}
+
 /** At one moment where its caller sees one. */
 export function readCredits(database: SqliteDatabase): readonly CreditsSum[] {
   const sums = new CreditsSums();
@@ -203,9 +236,10 @@ export function readCredits(database: SqliteDatabase): readonly CreditsSum[] {
     if (pots.length < PAGE) break;
     behind = String(pots.at(-1)?.name);
   }
-  const entries = database.all("SELECT * FROM closed_entries WHERE day >= '' AND kind IN (?, ?)", [
-    ...CREDIT_KINDS,
-  ]);
+  const entries = database.all(
+    "SELECT * FROM closed_entries WHERE day >= '' AND kind IN (?, ?, ?)",
+    [...CREDIT_KINDS],
+  );
   for (const columns of entries) sums.addEntry(readEntry(columns));
   return sums.list();
 }

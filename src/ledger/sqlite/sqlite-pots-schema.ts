@@ -5,6 +5,24 @@ const kinds = ENTRY_KINDS.map((kind) => `'${kind}'`).join(", ");
 const AMOUNT = (column: string): string =>
   `${column} TEXT NOT NULL CHECK (${column} <> '' AND ${column} NOT GLOB '*[^0-9]*')`;
 
+/** With all kinds of entries that this program knows. */
+const CLOSED_ENTRIES = `  ALTER TABLE closed_entries RENAME TO older_closed_entries;
+  CREATE TABLE closed_entries (
+    day         TEXT    NOT NULL,
+    kind        TEXT    NOT NULL CHECK (kind IN (${kinds})),
+    route       TEXT    NOT NULL,
+    network     TEXT    NOT NULL,
+    asset       TEXT    NOT NULL,
+    account     TEXT    NOT NULL,
+    count       INTEGER NOT NULL,
+    amount      TEXT    NOT NULL CHECK (amount <> '' AND amount NOT GLOB '*[^0-9]*'),
+    attodollars TEXT,
+    PRIMARY KEY (day, kind, route, network, asset, account)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO closed_entries SELECT * FROM older_closed_entries;
+  DROP TABLE older_closed_entries;
+`;
+
 export const POTS_SCHEMA = `
   CREATE TABLE pots (
     name      TEXT NOT NULL PRIMARY KEY,
@@ -37,19 +55,9 @@ export const POTS_SCHEMA = `
   END;
   ALTER TABLE payments ADD COLUMN fills TEXT CHECK (json_valid(fills));
 
-  ALTER TABLE closed_entries RENAME TO older_closed_entries;
-  CREATE TABLE closed_entries (
-    day         TEXT    NOT NULL,
-    kind        TEXT    NOT NULL CHECK (kind IN (${kinds})),
-    route       TEXT    NOT NULL,
-    network     TEXT    NOT NULL,
-    asset       TEXT    NOT NULL,
-    account     TEXT    NOT NULL,
-    count       INTEGER NOT NULL,
-    amount      TEXT    NOT NULL CHECK (amount <> '' AND amount NOT GLOB '*[^0-9]*'),
-    attodollars TEXT,
-    PRIMARY KEY (day, kind, route, network, asset, account)
-  ) STRICT, WITHOUT ROWID;
-  INSERT INTO closed_entries SELECT * FROM older_closed_entries;
-  DROP TABLE older_closed_entries;
-`;
+${CLOSED_ENTRIES}`;
+
+/** What is paid back out of balances. */
+export const REFUNDED_CREDITS_SCHEMA = `
+  CREATE INDEX filling_payments ON payments (lower(payer), created_ms) WHERE fills IS NOT NULL;
+${CLOSED_ENTRIES}`;

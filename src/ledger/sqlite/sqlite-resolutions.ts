@@ -8,6 +8,7 @@ import type { Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { LedgerUnavailable, type Resolution, type Resolved } from "../ledger.ts";
 import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
+import { potToPour } from "../pouring.ts";
 import { resolve } from "../resolution.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
@@ -65,7 +66,10 @@ export class SqliteResolutions {
   #answer(key: string, wanted: Asked): Resolved | ForgottenInStep {
     const ground = { core: this.#core, database: this.#database };
     if (wanted.verb === "forget-step") return forgetPayer(ground, this.#life, wanted);
-    const judge = (row: Parameters<typeof resolve>[0]) => resolve(row, wanted);
+    const judge = (row: Parameters<typeof resolve>[0]) => {
+      const name = potToPour(row, { kind: "resolve", resolution: wanted });
+      return resolve(row, wanted, this.#core.potOf(name));
+    };
     return this.#core.take(key, wanted.by, judge).outcome;
   }
 }

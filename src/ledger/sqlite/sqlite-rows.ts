@@ -239,10 +239,11 @@ export class SqliteRows {
   ): CountedRefunds {
     const { asset } = requestIn(request).paymentRequirements;
     const rows = this.#database.all(
-      `SELECT amount_atomic AS "amount", count(*) AS "count", sum(payer = ?) AS "payers"
+      `SELECT coalesce(json_extract(refund, '$.ofCredits.creditsAtomic'), amount_atomic) AS "amount",
+         count(*) AS "count", sum(payer = ?) AS "payers"
        FROM payments INDEXED BY counted_refunds
        WHERE refund_counted_ms >= ? AND network = ? AND lower(asset) = lower(?) AND payment_key <> ?
-       GROUP BY amount_atomic`,
+       GROUP BY 1`,
       [payer, sinceMs, network, asset, key],
     );
     const sumOf = (name: "count" | "payers"): bigint =>

@@ -12,7 +12,7 @@ import { PAYMENT_STATES } from "../transition.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
 import { OUTBOX_SCHEMA } from "./sqlite-outbox-schema.ts";
-import { POTS_SCHEMA } from "./sqlite-pots-schema.ts";
+import { POTS_SCHEMA, REFUNDED_CREDITS_SCHEMA } from "./sqlite-pots-schema.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
@@ -424,6 +424,7 @@ const MIGRATIONS: readonly string[] = [
   // Of answers that were kept before their payment was settled: which body they answer.
   `ALTER TABLE responses ADD COLUMN body_hash TEXT;`,
   POTS_SCHEMA,
+  REFUNDED_CREDITS_SCHEMA,
   // What of a payment was used, where that is what it is charged by.
   `ALTER TABLE payments ADD COLUMN metered TEXT CHECK (json_valid(metered));`,
 ];

@@ -74,6 +74,12 @@ export class LeasedPot {
     return usable - this.#reserved - this.#pendingSum;
   }
 
+  /** What is in the pot, as far as is known, beside what requests of this life have reserved or used. */
+  get left(): bigint {
+    const left = this.whole - this.#chunksSum - this.#pendingSum - this.#reserved;
+    return left > 0n ? left : 0n;
+  }
+
   /** Little is left of the lease, and there is more in the pot. */
   isLow(nowMs: number): boolean {
     if (this.isWanted || this.whole <= this.#held) return false;

@@ -64,6 +64,11 @@ export class PotShare {
     this.#max = max;
   }
 
+  /** What is in the pot, as far as is known, beside what requests here have reserved or used. */
+  get left(): bigint {
+    return this.#pot.left;
+  }
+
   /**
    * The request has used so much (0n: it has failed), at most what was reserved; the rest is given back. False: the lease was
    * lost meanwhile, and nothing is debited, which is the seller's loss. Only the first call counts. Each share has to be

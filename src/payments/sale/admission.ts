@@ -3,12 +3,13 @@
  * state are made here, each in one place.
  */
 import type { Unanswered } from "../../http/unanswered.ts";
-import { heldSentence } from "../facilitator.ts";
+import { heldSentence, type Payment } from "../facilitator.ts";
 import type {
   BrokenDelivery,
   ClaimOutcome,
   MeteredSale,
   Fingerprint,
+  PotFill,
   SettledPayment,
   StoredResponse,
 } from "../../ledger/ledger.ts";
@@ -94,10 +95,26 @@ export interface GoodsRequest {
    */
   readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
   /**
+   * What it puts into which pot when it is settled, where that is what is bought. Throws where there is no such pot: then
+   * nothing is claimed. Default: nothing.
+   */
+  readonly fills?: ((paid: Filling) => PotFill) | undefined;
+  /**
    * Asks the backend before the payment is settled, and holds what it answers. Asked once at most, when the payment is
    * claimed and was found good. Default: it is settled first.
    */
   readonly work?: ((wanted: WantedWork) => Promise<Worked>) | undefined;
+}
+
+/** A payment that is about to be claimed, by what it would fill. */
+export interface Filling {
+  readonly key: PaymentKey;
+  /** Whom it names: EIP-55 checksummed, or base58. */
+  readonly payer: string;
+  /** As of {@link ProvenAccount}: it was signed with the payer's key, as far as is proven here. */
+  readonly hasKey: boolean;
+  /** What it was asked for with. */
+  readonly terms: PaymentRequirements;
 }
 
 /** For whom a backend works whose payment is not settled yet. */
@@ -137,11 +154,14 @@ export type Admission =
       readonly settlement: SettledPayment;
       readonly target: string;
     }
-  /** It is proven who asks, nothing is charged, and what it costs him may be something else; null: no purchase grants it. */
+  /**
+   * It is proven who asks, nothing is charged, and what it costs him may be something else. One of these purchases grants
+   * it, in this order; none: it is not granted.
+   */
   | {
       readonly kind: "recognized";
       readonly account: ProvenAccount;
-      readonly granted: Granted | null;
+      readonly granted: readonly Granted[];
     }
   /** Nothing was charged, and the payment is as it was before: what the backend has answered is no goods ({@link Worked}). */
   | { readonly kind: "unsold" }
@@ -176,6 +196,8 @@ export interface Granted {
   readonly key: PaymentKey;
   /** Milliseconds since the epoch. */
   readonly untilMs: number;
+  /** Requests that it was good for at first; null: it is not counted. */
+  readonly times: number | null;
 }
 
 /** The request lacks what is declared of it. */
@@ -280,6 +302,15 @@ const REPRICED = {
     "this payment was used for a request of another price, and nothing was charged for this one; " +
     "send the request that it is for, or sign a new payment for this one",
 } as const satisfies Admission;
+
+/** @param hasKey as of {@link Filling} */
+export function fillsOf(
+  { key, request: { paymentPayload, paymentRequirements: terms } }: Payment,
+  { fills }: Pick<GoodsRequest, "fills">,
+  hasKey = false,
+): PotFill | undefined {
+  return fills?.({ key, payer: payerOf(paymentPayload), hasKey, terms });
+}
 
 /** What came of a claim's settlement. */
 export type Settled = Declined | Deliverable;

@@ -9,6 +9,8 @@ export interface Takeoff {
   readonly signal: AbortSignal;
   /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
   readonly isNew: boolean;
+  /** As of `Identified`: the payer's key has signed it, as far as is proven. Default: it is not known, since it was claimed before. */
+  readonly hasKey?: boolean;
   /** What is answered where nobody has it, in place of charging it. */
   readonly unclaimed?: Admission | undefined;
 }

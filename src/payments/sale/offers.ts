@@ -8,6 +8,7 @@ import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/head
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
+import { passesExtension, type ToldPass } from "../../x402/pass-offers.ts";
 import { SIGN_IN, supportedChains, type ChallengeInfo, type SignIns } from "../../x402/sign-in.ts";
 import {
   flowOf,
@@ -26,7 +27,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../../x402/x402.ts";
-import { stopOf, stopOn, type Stop, type Stops } from "./stops.ts";
+import { bySoonest, stopOf, stopOn, type Stop, type Stops } from "./stops.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
 
 /** Payment requirements without the URL they are for, and on Solana without `extra.feePayer`. */
@@ -88,6 +89,8 @@ export interface QuoteTerms {
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
   /** Version 2: whether buyers may name their purchases; default: not. */
   readonly identifier?: IdentifierUse;
+  /** Version 2: what opens it beside a payment for it. Default: nothing. */
+  readonly passes?: readonly ToldPass[];
   /** Version 2: what has to stand as memo in a payment on Solana. Default: whatever a buyer likes. */
   readonly memo?: string | null;
   /** Version 2: asks who a client is that has paid before. Default: nobody is asked. */
@@ -359,10 +362,6 @@ export class Offers {
   }
 }
 
-function bySoonest(one: Stop, other: Stop): number {
-  return (one.untilMs ?? Infinity) - (other.untilMs ?? Infinity);
-}
-
 function prepare(
   offers: readonly Offer[],
   feePayers: FeePayers,
@@ -385,7 +384,7 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, signIn, identifier: use = "off", isSettledAfter, extensions: told }: QuoteTerms,
+  { service, signIn, identifier: use = "off", isSettledAfter, ...told }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
@@ -393,7 +392,8 @@ function beginningsOf(
     requirementsV2(offer, { ...flowOf(isSettledAfter), ...hints[index] }),
   );
   const identifier = identifierExtension(use);
-  const all = { ...extensionsOf(first), ...identifier, ...told };
+  const passes = passesExtension(told.passes ?? []);
+  const all = { ...extensionsOf(first), ...identifier, ...passes, ...told.extensions };
   const required = bare(use === "required" ? identifier : {});
   const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
   const forms = [

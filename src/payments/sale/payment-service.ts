@@ -10,6 +10,7 @@ import {
   type OutcomeOf,
   type OwedPayment,
   type PayerProof,
+  type Pots,
   type Redemptions,
   type StoredResponse,
   type TransitionOf,
@@ -62,6 +63,8 @@ export interface Identified {
   readonly isProof: boolean;
   /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
   readonly isDoubtful: boolean;
+  /** It is proven here that the payer's key has signed it: what it buys is his on all chains of its kind. */
+  readonly hasKey: boolean;
 }
 
 /** What is looked at to tell which payment this is. */
@@ -125,7 +128,7 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>>;
   /**
-   * Whether an account may have a session: it is a member somewhere, or has paid here. With it the sign-in is used.
+   * Whether an account may have a session: it is a member somewhere, or has paid or prepaid here. With it the sign-in is used.
    * Throws what the ledger throws.
    * @param claimant as of {@link PaymentService.prove}
    */
@@ -144,6 +147,8 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
   resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+  /** As of {@link Pots}. Throws what the ledger throws. */
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]>;
 }
 
 type Guard = Pick<SaleGuard, "barOf" | "barOfAccount" | "reserve">;
@@ -213,8 +218,9 @@ export class LocalPaymentService implements PaymentService {
       const debts = this.#debts(found, owed);
       // Whoever comes for what he has paid gets it, whatever is sold by now.
       const bar = debts.owed.length > 0 ? undefined : this.#barOf(presented, found.provenPayer);
+      const known = { isDoubtful, hasKey: isByKey(found) };
       return bar === undefined
-        ? ok({ payment: found, isClaimed: false, isDoubtful, ...debts })
+        ? ok({ payment: found, isClaimed: false, ...known, ...debts })
         : err(bar);
     }
     const buried = await this.#findBuried(presented);
@@ -236,6 +242,7 @@ export class LocalPaymentService implements PaymentService {
       owed: [],
       isProof: false,
       isDoubtful: false,
+      hasKey: isByKey(read.value),
     });
   }
 
@@ -277,10 +284,8 @@ export class LocalPaymentService implements PaymentService {
     if (!read.ok || network === undefined || !isSameToken(name, network.asset.address, asset)) {
       return undefined;
     }
-    const { payer, provenPayer } = read.value;
     // What code has signed on one chain may be somebody else's on another.
-    const isByKey = network.kind !== "evm" || provenPayer !== undefined;
-    return creditsPot(network, payer, isByKey ? undefined : network.name);
+    return creditsPot(network, read.value.payer, isByKey(read.value) ? undefined : network.name);
   }
 
   answer(key: PaymentKey): Promise<StoredResponse | undefined> {
@@ -329,6 +334,10 @@ export class LocalPaymentService implements PaymentService {
     return { owed: payments, isProof: before.length > 0 };
   }
 
+  balances(pots: readonly string[]): ReturnType<Pots["balances"]> {
+    return this.#redemptions.pots.balances(pots);
+  }
+
   changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {
     return this.#redemptions.changed(...asked);
   }
@@ -351,4 +360,9 @@ export class LocalPaymentService implements PaymentService {
   resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     return this.#settlement.resume(begun, signal);
   }
+}
+
+/** On Solana nobody pays but by a key. */
+function isByKey({ network, provenPayer }: Payment): boolean {
+  return findNetwork(network)?.kind !== "evm" || provenPayer !== undefined;
 }

@@ -22,6 +22,7 @@ import type { SignIn } from "../../x402/sign-in.ts";
 import {
   ABANDONED,
   explain,
+  fillsOf,
   IN_FLIGHT,
   isUndecided,
   mayHold,
@@ -88,6 +89,9 @@ export class Paywall {
     return this.#payments.step(key, { kind: "status" });
   }
 
+  /** See {@link PaymentService.balances}. */
+  readonly balances: PaymentService["balances"] = (pots) => this.#payments.balances(pots);
+
   /** So long are requests held for their settlement from now on, milliseconds. */
   hold(settlementWaitMs: number): void {
     this.#settlementWaitMs = settlementWaitMs;
@@ -118,13 +122,13 @@ export class Paywall {
   async admitSignedIn(
     signIn: SignIn | BuyerSession,
     asked: GoodsRequest,
-    { memberships, grant }: Pick<SigningIn, "memberships" | "grant"> = NO_MEMBERSHIP,
+    terms: Pick<SigningIn, "memberships" | "grants" | "hasQuota"> = NO_MEMBERSHIP,
   ): Promise<Admission> {
     const { binding, target, client, exactly } = asked;
     const signal = this.#options.time.timeout(this.#settlementWaitMs);
     let recognized: Recognized;
     try {
-      const signingIn = { signIn, binding, target, exactly, memberships, grant };
+      const signingIn = { signIn, binding, target, exactly, ...terms };
       const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
       if (!found.ok) return found.error;
       recognized = found.value;
@@ -142,8 +146,8 @@ export class Paywall {
       else if (admission.kind !== "refused") return admission;
     }
     if (undecided !== undefined) return undecided;
-    const isSession = "kind" in signIn;
-    if (membership === "none" && granted === null && !isSession) return NOTHING_LEFT;
+    const isNobody = membership === "none" && granted.length === 0 && !terms.hasQuota;
+    if (isNobody && !("kind" in signIn)) return NOTHING_LEFT;
     return { kind: "recognized", account, granted };
   }
 
@@ -165,7 +169,7 @@ export class Paywall {
   /** @param unclaimed the answer where nobody has the payment, which is not charged then */
   async #admitOwn(
     presented: Presented,
-    { payment, isClaimed }: Identified,
+    { payment, isClaimed, hasKey }: Identified,
     unclaimed?: Admission,
   ): Promise<Own> {
     const isNew = !isClaimed && unclaimed === undefined;
@@ -178,7 +182,7 @@ export class Paywall {
     const signal = this.#patience(payment);
     // While a body was read, its payer may have become owed something.
     const isKnown = !isClaimed && !(judged instanceof Promise);
-    return this.#join(payment, presented, { signal, isNew: isKnown, unclaimed });
+    return this.#join(payment, presented, { signal, isNew: isKnown, hasKey, unclaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
@@ -296,10 +300,10 @@ export class Paywall {
       if (told !== undefined) return told;
     }
     const { binding, target, route, client, identifier, isMetered } = presented;
-    const claimant = claimantOf(client);
-    const idempotencyKey = this.#newIdempotencyKey();
-    const told = { binding, target, route, idempotencyKey, request, claimant, proof, identifier };
-    const terms = { ...told, ...(isMetered === true && { isMetered }) };
+    const told = { binding, target, route, request, proof, identifier };
+    const [claimant, idempotencyKey] = [claimantOf(client), this.#newIdempotencyKey()];
+    const fills = fillsOf(payment, presented, takeoff.hasKey);
+    const terms = { ...told, claimant, idempotencyKey, fills, isMetered };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

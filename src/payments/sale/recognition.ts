@@ -2,7 +2,8 @@
  * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
  * and what he is told to be a member of.
  */
-import type { ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
+import { usesPot, type ClaimTerms, type Pots, type Redemptions } from "../../ledger/ledger.ts";
+import type { PaidSale } from "../../ledger/sign-ins.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
@@ -13,6 +14,7 @@ import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
+import { creditsPotsFor } from "../credits/credit-price.ts";
 import type { Payment } from "../facilitator.ts";
 import { refusedSignIn, type Declined, type Granted, type GoodsRequest } from "./admission.ts";
 import { isOfOtherPrice } from "./cheaper-shop.ts";
@@ -21,13 +23,16 @@ import type { SaleGuard } from "./sale-guard.ts";
 /** Whoever has too many sign-ins that still count waits for so long, seconds. */
 const CROWDED_SECONDS = 60;
 
+/** Counted purchases of which one request may take its use. */
+const MAX_COUNTED = 8;
+
 const NOTHING_BOUGHT = refusedSignIn(
   "no_purchase",
   "this account has bought nothing here that is still to be had",
 );
 const NO_SESSION = refusedSignIn(
   "no_purchase",
-  "this account is no member, and has paid for nothing here that is still known; pay first, then sign in",
+  "this account is no member, has prepaid nothing, and has paid for nothing here that is still known; pay first, then sign in",
 );
 const USED_SIGN_IN = refusedSignIn("nonce", "it was used before; ask for another challenge");
 const UNSIGNED = refusedSignIn(
@@ -52,20 +57,28 @@ export interface Memberships {
 }
 
 /** Of whom nothing is known but what he has bought. */
-export const NO_MEMBERSHIP = { memberships: { key: "none", code: "none" }, grant: null } as const;
+export const NO_MEMBERSHIP = {
+  memberships: { key: "none", code: "none" },
+  grants: [],
+  hasQuota: false,
+} as const;
 
-/** For how long who has paid for one of these routes has what is asked for. */
+/** For how long, and how often, who has paid for a route has what is asked for: one for each route. */
 export interface Grant {
-  /** Their keys. */
-  readonly routes: readonly string[];
+  /** Key of the route that has sold it. */
+  readonly route: string;
   readonly forMs: number;
+  /** Requests for one purchase; null: as many as he likes. */
+  readonly times: number | null;
 }
 
 /** Who says who he is, and what he asks for with that. */
 export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
   readonly signIn: SignIn | BuyerSession;
   readonly memberships: Memberships;
-  readonly grant: Grant | null;
+  readonly grants: readonly Grant[];
+  /** Who has signed in has some of what is asked for in any case, by a key of his. */
+  readonly hasQuota: boolean;
   /** See `GoodsRequest.exactly`. */
   readonly exactly?: GoodsRequest["exactly"];
 }
@@ -74,14 +87,23 @@ export interface SigningIn extends Pick<ClaimTerms, "binding" | "target"> {
 export interface Recognized {
   readonly account: ProvenAccount;
   readonly membership: Membership;
-  /** The purchase by which he has what is asked for, without being a member; null: none. */
-  readonly granted: Granted | null;
+  /** Purchases by which he has what is asked for, without being a member: one is enough, in this order; none: nothing. */
+  readonly granted: readonly Granted[];
   /** What he has bought by such a request that may be had, in the order in which it is to be tried. */
   readonly bought: readonly Payment[];
 }
 
+/** As whom somebody would be known here, and who asks. */
+interface Asking {
+  readonly memberships: Memberships;
+  readonly claimant: string;
+  readonly signal: AbortSignal;
+}
+
 interface RecognitionGround {
-  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn">;
+  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn"> & {
+    readonly pots: Pick<Pots, "balances">;
+  };
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
   /** Default: all is sold to everybody. */
@@ -104,22 +126,26 @@ export class Recognition {
   }
 
   async signedIn(
-    { signIn, memberships, grant, ...sale }: SigningIn,
+    { signIn, memberships, grants, hasQuota, ...sale }: SigningIn,
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<Recognized, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
       const isFree = membership === "free";
-      const granted = isFree || grant === null ? null : await this.#granted(account, grant);
-      const hasAll = isFree || granted !== null;
+      const granted = isFree || grants.length === 0 ? [] : await this.#granted(account, grants);
+      const hasAll = isFree || granted.length > 0;
       const bought = hasAll ? [] : await this.#boughtBy(account, sale);
-      return { account, membership, granted, bought };
+      const isKnown = membership !== "none" || granted.length > 0 || bought.length > 0;
+      return { account, membership, granted, bought, isKnown };
     });
     if (!found.ok) return found;
-    const { membership, granted, bought } = found.value;
-    if (membership === "free" || granted !== null || bought.length > 0)
+    const { account, membership, granted, bought } = found.value;
+    if (membership === "free" || granted.length > 0 || bought.length > 0)
       return this.#use(signIn, found);
+    // Not remembered: accounts that cost nothing would fill the room of those who have paid. Shown again while it counts, it
+    // takes of the same quota.
+    if (hasQuota && account.hasKey) return found;
     // What it costs may be asked for again with a sign-in, and with a session whatever comes of it.
     return membership === "priced" || "kind" in signIn ? found : err(NOTHING_BOUGHT);
   }
@@ -130,28 +156,39 @@ export class Recognition {
     claimant: string,
     signal: AbortSignal,
   ): Promise<Result<ProvenAccount, Declined>> {
-    const found = await this.#recognize(signIn, { claimant, signal }, async (account) => {
-      const membership = account.hasKey ? memberships.key : memberships.code;
-      const purchases = await this.#ground.redemptions.purchases(account.address, null);
-      const bought = purchases.filter(({ network }) => isAccountOn(network, account));
-      return { account, membership, granted: null, bought };
+    const asking = { memberships, claimant, signal };
+    const found = await this.#recognize(signIn, asking, async (account, membership) => {
+      const isKnown =
+        membership !== "none" ||
+        (await this.#hasPaid(account)) ||
+        (await this.#hasCredits(account));
+      return { account, isKnown };
     });
     if (!found.ok) return found;
-    const { account, membership, bought } = found.value;
-    if (membership === "none" && bought.length === 0) return err(NO_SESSION);
+    const { account, isKnown } = found.value;
+    if (!isKnown) return err(NO_SESSION);
     return this.#use(signIn, ok(account));
+  }
+
+  async #hasPaid(account: ProvenAccount): Promise<boolean> {
+    const purchases = await this.#ground.redemptions.purchases(account.address, null);
+    return purchases.some(({ network }) => isAccountOn(network, account));
+  }
+
+  /** What he has prepaid is his longer than his purchases are known. */
+  async #hasCredits(account: ProvenAccount): Promise<boolean> {
+    const balances = await this.#ground.redemptions.pots.balances(creditsPotsFor(account));
+    return [...balances.values()].some(({ free, leased }) => free + leased > 0n);
   }
 
   /**
    * Proves who has signed in, and looks up what hangs on that.
-   * @param look what an account has here
+   * @param look what an account has here, and whether that is anything
    */
-  async #recognize<
-    Had extends Omit<Recognized, "bought"> & { readonly bought: readonly unknown[] },
-  >(
+  async #recognize<Had extends { readonly isKnown: boolean }>(
     signIn: SignIn | BuyerSession,
-    { claimant, signal }: { readonly claimant: string; readonly signal: AbortSignal },
-    look: (account: ProvenAccount) => Promise<Had>,
+    { memberships, claimant, signal }: Asking,
+    look: (account: ProvenAccount, membership: Membership) => Promise<Had>,
   ): Promise<Result<Had, Declined>> {
     const { address: told, network } = signIn;
     const isSession = "kind" in signIn;
@@ -164,11 +201,11 @@ export class Recognition {
     const bar = isProven ? barOf() : undefined;
     if (bar !== undefined) return err(bar);
     const address = networkOf(network).kind === "evm" ? checksumAddress(told) : told;
-    const had = await look({ address, network, hasKey });
+    const membership = hasKey ? memberships.key : memberships.code;
+    const had = await look({ address, network, hasKey }, membership);
     if (isProven) return ok(had);
     // Code is asked only where something hangs on it: else anybody could have any code run, for nothing.
-    const { membership, granted, bought } = had;
-    if (membership === "none" && granted === null && bought.length === 0) return err(UNSIGNED);
+    if (!had.isKnown) return err(UNSIGNED);
     const isSigned = await this.#askCode(signIn, claimant, signal);
     if (isSigned === undefined) return err(UNASKED);
     const barred = isSigned ? barOf() : undefined;
@@ -188,13 +225,30 @@ export class Recognition {
     return verdict === "again" ? err(USED_SIGN_IN) : had;
   }
 
-  /** The newest purchase of one of those routes that is not older than they say. */
-  async #granted(account: ProvenAccount, { routes, forMs }: Grant): Promise<Granted | null> {
-    const purchases = await this.#ground.redemptions.purchases(account.address, routes);
-    const found = purchases.find(({ network }) => isAccountOn(network, account));
-    if (found === undefined) return null;
-    const untilMs = found.createdMs + forMs;
-    return this.#ground.time.now() < untilMs ? { key: found.key, untilMs } : null;
+  /**
+   * By what he has paid for one of those routes and that is not over: one that is not counted, or else those that have
+   * some of their uses left, the oldest first.
+   */
+  async #granted(account: ProvenAccount, grants: readonly Grant[]): Promise<readonly Granted[]> {
+    const { redemptions, time } = this.#ground;
+    const routes = grants.map(({ route }) => route);
+    const purchases = await redemptions.purchases(account.address, routes);
+    const nowMs = time.now();
+    const known = purchases
+      .filter(({ network }) => isAccountOn(network, account))
+      .flatMap((purchase) => grantedBy(purchase, grants))
+      .filter(({ untilMs }) => nowMs < untilMs);
+    const whole = known.find(({ times }) => times === null);
+    if (whole !== undefined) return [whole];
+    if (known.length === 0) return [];
+    const counted = known.toReversed();
+    const pots = await redemptions.pots.balances(counted.map(({ key }) => usesPot(key)));
+    const hasLeft = ({ key }: Granted): boolean => {
+      const pot = pots.get(usesPot(key));
+      // None: it was not used yet.
+      return pot === undefined || pot.free + pot.leased > 0n;
+    };
+    return counted.filter(hasLeft).slice(0, MAX_COUNTED);
   }
 
   /** One key is the same account on all chains of a kind; code is so on its own chain alone. */
@@ -231,4 +285,9 @@ export class Recognition {
       return undefined;
     }
   }
+}
+
+function grantedBy({ key, route, createdMs }: PaidSale, grants: readonly Grant[]): Granted[] {
+  const own = grants.find((each) => each.route === route);
+  return own === undefined ? [] : [{ key, untilMs: createdMs + own.forMs, times: own.times }];
 }

@@ -53,3 +53,8 @@ export function saidOfStop({ why }: Stop): string {
       : "as much as may be was sold in this hour";
   return `${said}, and nothing was charged; try again later`;
 }
+
+/** What ends first comes first. */
+export function bySoonest(one: Stop, other: Stop): number {
+  return (one.untilMs ?? Infinity) - (other.untilMs ?? Infinity);
+}

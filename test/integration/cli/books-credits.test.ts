@@ -52,6 +52,7 @@ test("books tell what was prepaid, used and is left, and notice what does not fi
       balances: 1,
       bought: "0.01",
       used: "0.0025",
+      refunded: "0",
       left: "0.0075",
       leased: "0.0015",
       isBalanced: true,
@@ -72,7 +73,7 @@ test("books tell what was prepaid, used and is left, and notice what does not fi
       kind: "credits",
       name: "USDC",
       network: "evm-testnet",
-      detail: "0.01 were bought, 0.0025 used, and 0.011499 are left",
+      detail: "0.01 were bought, 0.0025 used, 0 paid back, and 0.011499 are left",
     },
   ]);
 });

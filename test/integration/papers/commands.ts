@@ -152,6 +152,12 @@ export const RUNS: readonly Run[] = [
     words: '"--resolve"',
   },
   {
+    like: /^coinslot payments(?: FILE| \$CONFIG) --refund-credits PAYER(?: --network [a-z-]+)?(?: --amount \$[0-9.]+)?(?: --by-hand)?$/,
+    how: "test",
+    test: "test/integration/refunded-credits.test.ts",
+    words: '"--refund-credits"',
+  },
+  {
     like: /^coinslot payments FILE --forget PAYER(?: --dry-run)?$/,
     how: "test",
     test: "test/integration/cli/payments.test.ts",

@@ -2,7 +2,7 @@
  * Balances that several workers of one process spend at once, on the SQLite store that is shipped, with simulated time:
  * workers and processes die, are drained, or are taken for dead; questions fail before and after they were done, or are done
  * long after they were given up. Each life's debits have routes of their own, so that the books say of each what it has
- * written.
+ * written. What is unspent is paid back meanwhile, by transfers that a chain moves or never does (`refunded-credits.ts`).
  */
 import { LedgerUnavailable, type Ledger, type WorkerLife } from "../../../src/ledger/ledger.ts";
 import { creditsPot, type Pots } from "../../../src/ledger/pots.ts";
@@ -14,6 +14,7 @@ import { networkOf } from "../../../src/x402/network.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { termsOf } from "../../unit/ledger/ledger-driver.ts";
 import { Random } from "../random.ts";
+import { RefundedCredits } from "./refunded-credits.ts";
 import { silentTelemetry } from "../silent-telemetry.ts";
 import { timersOf } from "../stores.ts";
 import { LifeTime, VirtualTime, type Life } from "../virtual-time.ts";
@@ -75,6 +76,7 @@ export class CreditsWorld {
   refused = 0;
   readonly #profile: CreditsProfile;
   readonly #random: Random;
+  readonly #refunds: RefundedCredits;
   readonly #time: VirtualTime;
   readonly #database = new SqliteDatabase(":memory:");
   /** What requests have used by a life of one pot, whatever became of the life. */
@@ -96,6 +98,17 @@ export class CreditsWorld {
     this.#time = new VirtualTime(START_MS, this.#random.fork());
     this.#database.exec(DURABLE);
     migrate(this.#database);
+    this.#refunds = new RefundedCredits({
+      database: this.#database,
+      // Of its own: what buyers and workers do is the same with refunds as without.
+      random: new Random(profile.seed + 1_000_000),
+      ledger: () => (this.#process.isAlive ? this.#ledger : undefined),
+      tell: (what) => this.#tell(what),
+    });
+  }
+
+  get refunded(): number {
+    return this.#refunds.moved;
   }
 
   async run(): Promise<this> {
@@ -112,9 +125,12 @@ export class CreditsWorld {
       if (isAway) this.#outageEndMs = this.#time.nowMs + this.#random.between(500, 9_000);
     });
     this.#again(1_000, () => void this.#ledger?.reap().catch(() => undefined));
+    this.#again(300, () => this.#refunds.ask());
+    this.#again(200, () => this.#refunds.send());
     await this.#time.run(START_MS + BUSY_MS);
     for (const worker of this.#workers) this.#drain(worker);
     await this.#time.run(START_MS + BUSY_MS + CALM_MS);
+    await this.#refunds.finish((ms) => this.#time.run(this.#time.nowMs + ms));
     this.#look();
     await this.#judge();
     this.#database.close();
@@ -230,6 +246,9 @@ export class CreditsWorld {
         if (ledger === undefined || !life.isAlive) throw new Error("nobody is there");
         await ledger.step(key, { kind: "claim", terms });
         await Promise.all([1, 2].map(() => ledger.step(key, { kind: "settled", settlement })));
+        if (await ledger.step(key, { kind: "delivering" }))
+          await ledger.step(key, { kind: "delivered" });
+        this.#refunds.bought.add(key);
       } catch {
         // The next life does it.
       }
@@ -348,13 +367,19 @@ export class CreditsWorld {
          (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries WHERE kind = 'credits used') AS "used",
          (SELECT coalesce(sum(CAST(free AS INTEGER)), 0) FROM pots) AS "free",
          (SELECT coalesce(sum(CAST(leased AS INTEGER)), 0) FROM pots) AS "leased",
+         (SELECT coalesce(sum(CAST(amount AS INTEGER)), 0) FROM closed_entries
+           WHERE kind = 'credits refunded') AS "taken",
+         (SELECT coalesce(sum(CAST(json_extract(refund, '$.ofCredits.creditsAtomic') AS INTEGER)), 0) FROM payments
+           WHERE refund_state IS NOT NULL) AS "refunding",
          (SELECT coalesce(sum(CAST(held AS INTEGER)), 0) FROM pot_leases) AS "held"`,
       [],
     );
-    const { bought, booked, returned, used, free, leased, held } = sums ?? {};
+    const { bought, booked, returned, used, taken, refunding, free, leased, held } = sums ?? {};
+    const left = Number(free) + Number(leased);
     const isRight =
-      bought === booked &&
-      Number(bought) === Number(used) - Number(returned) + Number(free) + Number(leased);
+      // What could not be sent has come back, and is bought again in the books.
+      Number(booked) - Number(bought) === Number(taken) - Number(refunding) &&
+      Number(bought) === Number(used) - Number(returned) + Number(refunding) + left;
     if (!isRight || leased !== held) this.#tell(`the books: ${JSON.stringify(sums)}`);
   }
 

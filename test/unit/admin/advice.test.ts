@@ -45,7 +45,14 @@ describe("what to do", () => {
   test("about a refund is said by where it stands, and is the operator's once it has failed", () => {
     const refunded = (refund: Partial<RefundSummary>): PaymentSummary => ({
       ...failed,
-      refund: { state: "ASKED", transaction: null, detail: null, transfer: null, ...refund },
+      refund: {
+        state: "ASKED",
+        transaction: null,
+        detail: null,
+        transfer: null,
+        creditsAtomic: null,
+        ...refund,
+      },
     });
     expect(adviceOn(refunded({}), NOW)).toMatch(/^to be refunded: /);
     const waiting = refunded({ state: "SENDING", detail: "it is blacklisted" });

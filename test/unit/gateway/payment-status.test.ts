@@ -19,7 +19,7 @@ const PAID = {
 test("a refund is told by where it stands, and not why it waits for the seller", () => {
   const told = REFUND_STATES.map((state) => {
     const detail = "its payer is on a list: payers.deny";
-    const refund = { state, transaction: null, detail, transfer: null };
+    const refund = { state, transaction: null, detail, transfer: null, creditsAtomic: null };
     const { body } = statusAnswer({ ...PAID, refund }, []);
     expect(String(body)).not.toMatch(/list|deny|payer/);
     return [state, Object(JSON.parse(String(body))).state];

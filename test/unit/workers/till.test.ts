@@ -300,7 +300,7 @@ describe("a till at the other end", () => {
     ).rejects.toMatchObject(unreadable);
     await expect(payments.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(
-      payments.signedIn({ signIn, memberships, grant: null, ...sale }, "", signal),
+      payments.signedIn({ signIn, memberships, grants: [], hasQuota: false, ...sale }, "", signal),
     ).rejects.toMatchObject(unreadable);
     await expect(payments.openSession(signIn, memberships, "", signal)).rejects.toMatchObject(
       unreadable,

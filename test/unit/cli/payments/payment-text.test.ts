@@ -35,19 +35,25 @@ const anything = tuple(names, scraps, string({ unit: "binary" })).map(
   ([name, one, other]): Partial<PaymentView> => ({ [name]: one + other }),
 );
 
-/** A refund has three columns. */
+/** A refund has four columns. */
 const NAMES = [
   ...Object.keys(exampleView()).filter((name) => name !== "refund" && name !== "isRefund"),
   "refundState",
   "refundTransaction",
   "refundDetail",
+  "refundCreditsAtomic",
 ];
 
 describe("the CSV form", () => {
   test("says of a refund where it stands", () => {
-    const refund = { state: "REFUNDED", transaction: "0x77", detail: null, transfer: null };
-    const [, row] = readCsv(toCsv([exampleView({ refund })]));
-    expect(row?.slice(-3)).toEqual(["REFUNDED", "0x77", ""]);
+    const sent = { state: "REFUNDED", transaction: "0x77", detail: null, transfer: null };
+    const whole = { ...sent, credits: null, creditsAtomic: null };
+    const part = { ...sent, credits: "0.004", creditsAtomic: "4000" };
+    const [, one, other] = readCsv(
+      toCsv([exampleView({ refund: whole }), exampleView({ refund: part })]),
+    );
+    expect(one?.slice(-4)).toEqual(["REFUNDED", "0x77", "", ""]);
+    expect(other?.slice(-4)).toEqual(["REFUNDED", "0x77", "", "4000"]);
   });
 
   test("is a line of names and a line for each payment, with CRLF", () => {
@@ -59,7 +65,7 @@ describe("the CSV form", () => {
     expect(rows).toHaveLength(2);
     const { refund: _refund, isRefund: _isRefund, ...plain } = exampleView();
     const cells = Object.values(plain).map((value) => String(value ?? ""));
-    expect(rows[0]).toEqual([...cells, "", "", ""]);
+    expect(rows[0]).toEqual([...cells, "", "", "", ""]);
   });
 
   test("has its names even without payments", () => {
@@ -86,7 +92,7 @@ describe("the CSV form", () => {
     assert(
       property(anything, (part) => {
         const rows = readCsv(toCsv([exampleView(part)]));
-        expect(rows.map((row) => row.length)).toEqual([22, 22]);
+        expect(rows.map((row) => row.length)).toEqual([23, 23]);
         expect(rows.flat().filter((cell) => UNSAFE.test(cell) || /^[=+@-]/.test(cell))).toEqual([]);
       }),
     );

@@ -1,17 +1,22 @@
 /** Who is a member, or has a purchase that grants more: what he has for that, and nobody else. */
 import { describe, expect, test } from "vitest";
-import type { Memberships } from "../../../../src/payments/sale/payment-service.ts";
+import type { Grant, Memberships } from "../../../../src/payments/sale/payment-service.ts";
 import type { TextSigners } from "../../../../src/mechanism/mechanism.ts";
 import type { BuyerSession } from "../../../../src/x402/session.ts";
 import type { SignIn } from "../../../../src/x402/sign-in.ts";
-import { PAYER } from "../../ledger/example-payment.ts";
+import { usesPot, type PotDraw } from "../../../../src/ledger/ledger.ts";
+import { creditsPot } from "../../../../src/ledger/pots.ts";
+import { networkOf } from "../../../../src/x402/network.ts";
+import type { PaymentKey } from "../../../../src/x402/payment-key.ts";
+import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
+import { SETTLEMENT, termsOf } from "../../ledger/ledger-driver.ts";
 import { paidOf, paywallStage, presented, sold, type PaywallStage } from "./paywall-stage.ts";
 
 const { payment: _payment, accepts: _accepts, ...asked } = presented();
 const elsewhere = { ...asked, client: "198.51.100.7", binding: "GET /else", target: "/else" };
 const ROUTE = "GET /premium-data";
 const HOUR_MS = 3_600_000;
-const GRANT = { routes: [ROUTE], forMs: HOUR_MS };
+const GRANT = { route: ROUTE, forMs: HOUR_MS, times: null };
 const MEMBER: Memberships = { key: "free", code: "none" };
 const NOBODY: Memberships = { key: "none", code: "none" };
 
@@ -58,10 +63,15 @@ async function asks(
   at: PaywallStage,
   who: SignIn | BuyerSession,
   memberships: Memberships,
-  grant: typeof GRANT | null = null,
+  sold: Grant | "free-first" | null = null,
 ): Promise<string | undefined> {
-  const admission = await at.paywall.admitSignedIn(who, elsewhere, { memberships, grant });
-  if (admission.kind === "recognized") return admission.granted ? "granted" : "recognized";
+  const hasQuota = sold === "free-first";
+  const grants = sold === null || sold === "free-first" ? [] : [sold];
+  const terms = { memberships, grants, hasQuota };
+  const admission = await at.paywall.admitSignedIn(who, elsewhere, terms);
+  if (admission.kind === "recognized") {
+    return admission.granted.length > 0 ? "granted" : "recognized";
+  }
   return admission.kind === "refused" ? admission.refusal.codeV2 : admission.kind;
 }
 
@@ -117,13 +127,69 @@ describe("what a purchase grants", () => {
   test("is of that route, of that account, and of its chain where code has signed", async () => {
     const at = await stage();
     await buy(at);
-    const other = { ...GRANT, routes: ["GET /another"] };
+    const other = { ...GRANT, route: "GET /another" };
     expect(await asks(at, session(at), NOBODY, other)).toBe("recognized");
     const stranger = `0x${"12".repeat(20)}`;
     expect(await asks(at, session(at, { address: stranger }), NOBODY, GRANT)).toBe("recognized");
     const byKey = session(at, { network: "base" });
     expect(await asks(at, byKey, NOBODY, GRANT)).toBe("granted");
     expect(await asks(at, { ...byKey, hasKey: false }, NOBODY, GRANT)).toBe("recognized");
+  });
+});
+
+describe("counted uses of a purchase", () => {
+  const TWICE = { ...GRANT, times: 2 };
+  const grantedTo = async (at: PaywallStage, grants: readonly Grant[]) => {
+    const terms = { memberships: NOBODY, grants, hasQuota: false };
+    const admission = await at.paywall.admitSignedIn(session(at), elsewhere, terms);
+    return admission.kind === "recognized" ? admission.granted : [];
+  };
+
+  test("are granted as long as the purchase has some left, and for its time", async () => {
+    const at = await stage();
+    await buy(at);
+    const [granted, ...more] = await grantedTo(at, [TWICE]);
+    expect(more).toEqual([]);
+    expect(granted).toMatchObject({ times: 2, untilMs: at.time.now() + HOUR_MS });
+    const pot = usesPot(granted?.key as PaymentKey);
+    const use = (turn: number, amount: bigint): PotDraw => ({
+      pot,
+      turn,
+      chunks: amount === 0n ? [] : [{ turn, uses: [{ route: ROUTE, amount, count: 1 }] }],
+      isHeld: turn > 1,
+      base: 0n,
+      first: turn > 1 ? 0n : 2n,
+      wish: turn > 1 ? 0n : 2n,
+      opens: { amount: 2n, untilMs: granted?.untilMs ?? 0 },
+    });
+    await at.ledger.pots.draw([use(1, 0n)]);
+    // Leased to somebody is not used up.
+    expect(await grantedTo(at, [TWICE])).toHaveLength(1);
+    await at.ledger.pots.draw([use(2, 1n)]);
+    expect(await grantedTo(at, [TWICE])).toHaveLength(1);
+    await at.ledger.pots.draw([{ ...use(3, 0n), isHeld: false, first: 1n, wish: 1n }]);
+    await at.ledger.pots.draw([use(4, 1n)]);
+    expect(await grantedTo(at, [TWICE])).toEqual([]);
+    // What is not counted is granted all the same.
+    expect(await grantedTo(at, [GRANT])).toMatchObject([{ times: null }]);
+    expect(await grantedTo(at, [{ ...TWICE, route: "GET /another" }, GRANT])).toHaveLength(1);
+    await at.time.advance(HOUR_MS);
+    expect(await grantedTo(at, [GRANT])).toEqual([]);
+  });
+});
+
+describe("who has signed in where some is free", () => {
+  test("is recognized by a key, and his sign-in is not remembered", async () => {
+    const at = await stage();
+    const once = signIn(at);
+    expect(await asks(at, once, NOBODY, "free-first")).toBe("recognized");
+    expect(await asks(at, once, NOBODY, "free-first")).toBe("recognized");
+    expect(await asks(at, once, MEMBER)).toBe("recognized");
+    expect(await asks(at, once, MEMBER)).toBe("invalid_siwx_nonce");
+    at.signers.hasKey = false;
+    at.signers.hasCode = true;
+    expect(await asks(at, signIn(at), NOBODY, "free-first")).toBe("invalid_siwx_signature");
+    expect(at.signers.asked).toEqual([]);
   });
 });
 
@@ -154,5 +220,46 @@ describe("a session is given", () => {
     await buy(at);
     expect(await open(at, signIn(at, { network: "base" }))).toBe("invalid_siwx_signature");
     expect(await open(at, signIn(at))).toMatchObject({ hasKey: false, network: "base-sepolia" });
+  });
+
+  test("to whoever has prepaid, on all chains of his key's kind; of code on its own alone", async () => {
+    const at = await stage();
+    const [byKey, byCode] = [`0x${"12".repeat(20)}`, `0x${"34".repeat(20)}`];
+    const network = networkOf("base-sepolia");
+    const fills = [creditsPot(network, byKey), creditsPot(network, byCode, "base-sepolia")];
+    for (const [number, pot] of fills.entries()) {
+      const { key, request } = examplePayment(700 + number);
+      const terms = termsOf({ request }, { fills: { pot, amount: 5n }, idempotencyKey: key });
+      await at.ledger.step(key, { kind: "claim", terms });
+      await at.ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    }
+    const here = { address: byKey, network: "base-sepolia" } as const;
+    expect(await open(at, signIn(at, here))).toMatchObject({ address: byKey });
+    expect(await open(at, signIn(at, { ...here, network: "polygon" }))).toMatchObject({
+      network: "polygon",
+    });
+    expect(await open(at, signIn(at, { ...here, address: byCode }))).toBe(
+      "invalid_siwx_no_purchase",
+    );
+    at.signers.hasKey = false;
+    at.signers.hasCode = true;
+    expect(await open(at, signIn(at, here))).toBe("invalid_siwx_signature");
+    const code = { address: byCode, network: "base-sepolia" } as const;
+    expect(await open(at, signIn(at, { ...code, network: "polygon" }))).toBe(
+      "invalid_siwx_signature",
+    );
+    expect(at.signers.asked).toEqual([]);
+    expect(await open(at, signIn(at, code))).toMatchObject({ address: byCode, hasKey: false });
+    // What is in use is his, too, and what is used up is nobody's.
+    const [pot = ""] = fills;
+    const ask = { pot, chunks: [], isHeld: false, base: 0n, wish: 0n };
+    await at.ledger.pots.draw([{ ...ask, turn: 1, first: 5n }]);
+    at.signers.hasKey = true;
+    expect(await open(at, signIn(at, here))).toMatchObject({ address: byKey });
+    const uses = [{ route: ROUTE, amount: 5n, count: 1 }];
+    await at.ledger.pots.draw([
+      { ...ask, turn: 2, isHeld: true, first: 0n, chunks: [{ turn: 2, uses }] },
+    ]);
+    expect(await open(at, signIn(at, here))).toBe("invalid_siwx_no_purchase");
   });
 });

@@ -67,7 +67,9 @@ async function openShop(
     goods: new Set(),
     input: null,
     members: [],
-    grant: null,
+    grants: [],
+    links: [],
+    quota: null,
     isSettledAfter: false,
     credits: null,
   };

@@ -1,0 +1,92 @@
+/** What the configuration says of a priced route that its requests are judged by, beside what is asked for. */
+import type { PassSettings, PricedAction, RouteSettings } from "../config/config.ts";
+import { declaredInput } from "../gateway/declared-input.ts";
+import { Metering } from "../gateway/metered-answer.ts";
+import type { PricedPlan } from "../gateway/decision.ts";
+import { passLinks, type ToldPass } from "../x402/pass-offers.ts";
+import { CreditPrice } from "../payments/credits/credit-price.ts";
+
+/** What passes there are, and where they are sold. */
+export interface PassGround {
+  readonly passes: readonly PassSettings[];
+  readonly publicUrl: string | null;
+}
+
+type PlanTerms = Pick<
+  PricedPlan,
+  | "tokens"
+  | "cacheControl"
+  | "repeat"
+  | "redirects"
+  | "goods"
+  | "input"
+  | "grants"
+  | "links"
+  | "quota"
+  | "isSettledAfter"
+  | "credits"
+  | "metering"
+>;
+
+const NO_GOODS: ReadonlySet<number> = new Set();
+
+export function planTerms(
+  route: RouteSettings,
+  action: PricedAction,
+  { passes, publicUrl }: PassGround,
+): PlanTerms {
+  const { cacheControl, repeat, redirects, quota, offers, goods } = action;
+  const own = action.grants === null ? [] : [{ route: route.key, ...action.grants }];
+  const opening = passesOf(route, passes).map(({ key, forMs, times }) => {
+    return { route: key, forMs, times };
+  });
+  return {
+    tokens: offers.map(({ network, asset }) => ({ network, ...asset })),
+    cacheControl,
+    repeat,
+    redirects,
+    goods: goods.length === 0 ? NO_GOODS : new Set(goods),
+    input: action.checkInput ? declaredInput(action.input, route.segments) : null,
+    grants: [...own, ...opening],
+    links: passLinks(toldPasses(route, { passes, publicUrl })),
+    quota,
+    isSettledAfter: action.settle === "after",
+    credits: creditsOf(action),
+    ...(action.metered !== null && { metering: new Metering(action.metered) }),
+  };
+}
+
+/** As buyers are told of those that open a route. */
+export function toldPasses(
+  route: Pick<RouteSettings, "key" | "host">,
+  { passes, publicUrl }: PassGround,
+): readonly ToldPass[] {
+  return passesOf(route, passes).map(({ name, path, price, forMs, times }) => ({
+    name,
+    url: `${publicUrl ?? ""}${path}`,
+    price,
+    seconds: Math.floor(forMs / 1000),
+    ...(times !== null && { requests: times }),
+  }));
+}
+
+/** Those that open a route; of the file's own site. */
+export function passesOf(
+  { key, host }: Pick<RouteSettings, "key" | "host">,
+  passes: readonly PassSettings[],
+): readonly PassSettings[] {
+  return host === undefined ? passes.filter(({ routes }) => routes.includes(key)) : [];
+}
+
+/** What it costs from a balance; null: it is not paid so. */
+export function creditsOf({
+  credits,
+  offers,
+}: Pick<PricedAction, "credits" | "offers">): CreditPrice | null {
+  if (!credits) return null;
+  return new CreditPrice(
+    offers.map(({ network, asset, amountAtomic }) => {
+      return { network, asset, amount: BigInt(amountAtomic) };
+    }),
+  );
+}
