@@ -40,7 +40,7 @@ import { offersOfAccount } from "./membership.ts";
 import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
-import { meteredNote, meteredOf, noteUse } from "./metered-sale.ts";
+import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
 import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
 import { areEvents } from "./upstream/kept-answer.ts";
@@ -198,7 +198,8 @@ export async function deliver(
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
       const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
-      const used = metered && noteUse(visit, paid, metered.sale, telemetry);
+      const used =
+        metered && noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
       await paid.delivered(kept && { ...kept, isUncollected }, againMs, used);
     }
   }

@@ -5,7 +5,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { isSameToken } from "../x402/token.ts";
 import { noteUsage } from "./access.ts";
-import type { PricedDecision, PricedPlan } from "./decision.ts";
+import type { PricedPlan } from "./decision.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -16,36 +16,38 @@ export function meteredOf(plan: PricedPlan, paid: Paid): MeteredAnswer | undefin
 }
 
 /** Of a token that the route names no more nothing but the atomic units is known: all of it is charged. */
-function mostOf({ tokens }: PricedPlan, { terms }: Pick<Paid, "terms">): MostCharged {
+export function mostOf(
+  { tokens }: Pick<PricedPlan, "tokens">,
+  { terms }: Pick<Paid, "terms">,
+): Charged {
   const { network, asset, maxAmountRequired } = terms;
   const token = tokens.find((each) => {
     return each.network === network && isSameToken(network, each.address, asset);
   });
   const { symbol = asset, decimals = 0 } = token ?? {};
-  return { symbol, decimals, amount: BigInt(maxAmountRequired) };
+  return { network, symbol, decimals, amount: BigInt(maxAmountRequired) };
+}
+
+/** What of it was not charged came back to a balance, or was never taken out of one. */
+interface Charged extends MostCharged {
+  readonly network: string;
 }
 
 /** Tells the log, the access log and the metrics; returns it. */
 export function noteUse(
-  { visitor, decision: { plan } }: { readonly visitor: Visitor; readonly decision: PricedDecision },
-  paid: Paid,
+  { visitor, plan }: { readonly visitor: Visitor; readonly plan: PricedPlan },
+  { network, symbol: asset, decimals, amount }: Charged,
   sale: MeteredSale,
   { metrics, logger }: Telemetry,
 ): MeteredSale {
-  const { symbol, decimals, amount } = mostOf(plan, paid);
   const { charged, usage, reason } = sale;
   const { label: route } = plan;
-  const [used, left] = [charged, amount - charged].map((each) => formatAmount(each, decimals));
-  noteUsage(visitor, { charged: used ?? "", usage });
-  metrics.use.count({
-    route,
-    network: paid.terms.network,
-    asset: symbol,
-    charged: Number(used),
-    change: Number(left),
-    units: usage === null ? null : Number(usage),
-    reason,
-  });
+  const used = formatAmount(charged, decimals);
+  const left = formatAmount(amount - charged, decimals);
+  noteUsage(visitor, { charged: used, usage });
+  const units = usage === null ? null : Number(usage);
+  const amounts = { charged: Number(used), change: Number(left) };
+  metrics.use.count({ route, network, asset, ...amounts, units, reason });
   if (reason !== null) {
     const facts = { requestId: visitor.id, route, reason, usage, charged: used };
     logger.warn(facts, "an answer is charged as a whole, and not by what it has used");

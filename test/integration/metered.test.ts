@@ -13,7 +13,9 @@ import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients } from "../support/evm-clients.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { modelBackend } from "../support/model-backend.ts";
-import type { FreshAccount } from "../support/payer.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import { signChallenge } from "../support/sign-in.ts";
+import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { balanceIn } from "../support/prepaid.ts";
 
 const MAX = 10_000n;
@@ -21,6 +23,7 @@ const METER = `{ of: [json("usage.total_tokens"), sse("usage.total_tokens"), hea
 const ROUTES = `
   POST /v1/chat/completions: { meter: ${METER}, description: A model }
   GET /v1/chat/completions: { meter: ${METER}, description: A model }
+  POST /v1/prepaid: { meter: ${METER}, description: A model, credits: true }
 `;
 
 const closing = new AsyncDisposableStack();
@@ -229,6 +232,62 @@ describe("a buyer who leaves in the middle", () => {
   });
 });
 
+describe("from a balance", () => {
+  const prepaid = () => `${gateway.url}/v1/prepaid`;
+  const rich = freshAccount();
+
+  const sessionOf = async (): Promise<string> => {
+    const door = `${gateway.url}/.well-known/x402/sign-in`;
+    const challenge = Object(await (await fetch(door)).json());
+    const header = await signChallenge(challenge, rich.account);
+    const init = { method: "POST", headers: { "SIGN-IN-WITH-X": header } };
+    return Object(await (await fetch(door, init)).json()).session;
+  };
+
+  it("the most is reserved, and what was used is debited", async () => {
+    await chain.fund(rich.address, PURSE);
+    const header = await sign(rich, `${gateway.url}/.x402/credits/1`, { init: { method: "POST" } });
+    const bought = await present(`${gateway.url}/.x402/credits/1`, header, { method: "POST" });
+    expect(bought.status).toBe(200);
+    const session = { [SESSION_HEADER]: await sessionOf() };
+    const ask = (body: object, more: RequestInit = {}) =>
+      fetch(prepaid(), { ...asking(body), headers: session, ...more });
+    const left = (amount: bigint) => changeOf({ buyer: rich }, 1_000_000n - amount);
+
+    const answer = await ask({ tokens: 1234 });
+    expect([answer.status, answer.headers.get("X-402-Charged")]).toEqual([200, "0.002468 USDC"]);
+    await left(2_468n);
+    const told = { include_usage: true };
+    const events = await ask({ stream: true, tokens: 500, stream_options: told });
+    expect(await events.text()).toContain("[DONE]");
+    await left(3_468n);
+    // More than the most is the most, and so is what nobody knows.
+    await (await ask({ tokens: 1e30 })).text();
+    await left(13_468n);
+    await (await ask({ how: "no usage" })).text();
+    await left(23_468n);
+    // What fails and what breaks off costs nothing.
+    expect((await ask({ how: "fails" })).status).toBe(503);
+    const broken = ask({ stream: true, how: "breaks" }).then((each) => each.text());
+    const cut = broken.catch(() => "cut");
+    await vi.waitFor(() => expect(model.release()).toBe(true));
+    expect(await cut).toBe("cut");
+    await (await ask({ tokens: 1 })).text();
+    await left(23_470n);
+    // Who leaves has bought what he has begun, which is read on for him.
+    const leaving = new AbortController();
+    const begun = await ask(
+      { stream: true, tokens: 50, how: "holds", stream_options: told },
+      { signal: leaving.signal },
+    );
+    await begun.body?.getReader().read();
+    leaving.abort();
+    expect(model.release()).toBe(true);
+    await left(23_570n);
+    expect(await chain.balanceOf(rich.address)).toBe(PURSE - 1_000_000n);
+  });
+});
+
 it("is asked for as a maximum, and by what it is charged", async () => {
   const answer = await fetch(place(), asking({}));
   const { accepts } = Object(await answer.json());
@@ -269,6 +328,7 @@ it("is counted, and in the books as on the chain", async () => {
   const labels = `route="POST /v1/chat/completions",network="base-sepolia",asset="USDC"`;
   const charged = Number(await metric(`coinslot_metered_amount_total{${labels},part="charged"}`));
   const change = Number(await metric(`coinslot_metered_amount_total{${labels},part="change"}`));
-  const onChain = await chain.balanceOf(gateway.payee);
+  // Beside the pack of a dollar.
+  const onChain = (await chain.balanceOf(gateway.payee)) - 1_000_000n;
   expect(BigInt(Math.round((charged + change) * 1e6))).toBe(onChain);
 });
