@@ -228,7 +228,10 @@ function passageOf(
     client,
     target,
     requestHeaders: [
-      ...["X-402-Payer", account.address, "X-402-Network", account.network],
+      "X-402-Payer",
+      account.address,
+      "X-402-Network",
+      account.network,
       ...(metering?.requestHeaders ?? []),
     ],
     // Read when the head was judged, which says whether anything is charged for it.

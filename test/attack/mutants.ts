@@ -15,6 +15,7 @@ import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
 import { COUNTED_MUTANTS } from "./counted-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
+import { METER_MUTANTS } from "./meter-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
@@ -44,6 +45,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...WORK_MUTANTS,
   ...CREDITS_MUTANTS,
   ...COUNTED_MUTANTS,
+  ...METER_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */
