@@ -7,6 +7,7 @@ import {
   type RouteSettings,
 } from "../config/config.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
+import { Metering } from "../gateway/metered-answer.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import { CREDITS_HEADER, CREDITS_PATH } from "../x402/prepaid.ts";
 import { passLinks } from "../x402/pass-offers.ts";
@@ -25,6 +26,7 @@ type PlanTerms = Pick<
   | "quota"
   | "isSettledAfter"
   | "credits"
+  | "metering"
 >;
 
 const NO_GOODS: ReadonlySet<number> = new Set();
@@ -54,6 +56,7 @@ export function planTerms(
     quota,
     isSettledAfter: action.settle === "after",
     credits: creditsOf(action),
+    ...(action.metered !== null && { metering: new Metering(action.metered) }),
   };
 }
 

@@ -12,6 +12,7 @@ import {
   type RouteSettings,
   type Site,
   toldPasses,
+  toldMeter,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
@@ -134,6 +135,7 @@ export function* snapshotSteps(
       const extensions = {
         ...(action.credits && prepaidExtension(base ?? "")),
         ...passesExtension(opening),
+        ...(action.metered !== null && { metered: { info: toldMeter(action.metered) } }),
       };
       const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);

@@ -35,6 +35,7 @@ export type { AdminSettings, ListenAddress } from "./listener/listeners.ts";
 export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
 export { isEntrance, isShadowed, PUBLISHED_PATHS, VERSION_2_PATHS } from "./routes/discovery.ts";
 export { NEEDS_RESTART } from "./restart-keys.ts";
+export { toldMeter } from "./routes/meter.ts";
 export type { MemberPrice } from "./routes/member-prices.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export type { OwnGoods, PassGoods } from "./routes/own-goods.ts";

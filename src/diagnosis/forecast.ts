@@ -138,6 +138,7 @@ function priceOf(
   sold: PricedAction,
   { method, target }: Logged,
 ): bigint | undefined {
+  if (sold.metered !== null) return dearest([{ dollars: sold.metered.max }]);
   if (sold.computed === null) return dearest(sold.offers);
   const price = computedPrice(route, sold);
   const own =

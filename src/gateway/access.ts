@@ -109,3 +109,11 @@ export function endAccess(
     requestId: visitor.id,
   });
 }
+
+/** What of it was charged, whole tokens, since its answer has used so much; null: it did not say. */
+export function noteUsage(
+  { access }: Pick<Visitor, "access">,
+  used: { readonly charged: string; readonly usage: string | null },
+): void {
+  if (access?.sale) access.sale = { ...access.sale, ...used };
+}

@@ -226,6 +226,8 @@ export function helpOf(support: string | null | undefined): Help {
 
 /** Says what an answer has cost its buyer of his balance: `0.001 USDC`. Not there: nothing. */
 export const CHARGED_HEADER = "X-402-Charged";
+/** What it was charged by: `1234`, or `none; reason=absent`. */
+export const USAGE_HEADER = "X-402-Usage";
 
 const NO_HELP: Help = { lines: [], words: "" };
 const ASK_THE_SELLER = "ask the seller";
@@ -256,6 +258,7 @@ const EXPOSED_BESIDE = [
   "Link",
   CHARGED_HEADER,
   CREDITS_HEADER,
+  USAGE_HEADER,
 ];
 const EXPOSED = [
   "Access-Control-Expose-Headers",

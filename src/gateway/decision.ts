@@ -20,6 +20,7 @@ import {
   type X402Version,
 } from "../x402/x402.ts";
 import type { PricedRequest } from "../pricing/computed-price.ts";
+import type { Metering } from "./metered-answer.ts";
 import type { QuotaTerms } from "./quota-door.ts";
 import type { BalanceRequest, BalanceTerms } from "./balances.ts";
 import type { ComputedPlans } from "./computed-plans.ts";
@@ -77,6 +78,8 @@ export interface PricedPlan {
   readonly offers: Offers;
   /** The plans of the same route at the price of each request. Default: all cost the same. */
   readonly computed?: ComputedPlans<PricedPlan>;
+  /** By what its answers are charged; the offers are the most that one costs then. Default: all cost the same. */
+  readonly metering?: Metering;
   /** In which it can be paid. */
   readonly tokens: readonly AcceptedToken[];
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */

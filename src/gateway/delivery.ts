@@ -39,6 +39,8 @@ import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { offersOfAccount } from "./membership.ts";
 import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
+import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
+import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
 import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
 import { areEvents } from "./upstream/kept-answer.ts";
@@ -46,9 +48,6 @@ import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
 import { unfitOf } from "./unfit.ts";
 import type { Visitor } from "./visitor.ts";
-
-/** Longest that a small answer is read on after its buyer has left, milliseconds. */
-const READ_ON_MS = 30_000;
 
 /** What goes along with a free request: nothing. */
 export const UNSOLD = { requestHeaders: [], responseSet: [], responseAdded: [], sale: null };
@@ -96,6 +95,7 @@ export function goodsRequest(
     onGone: (listener) => visitor.onGone(listener),
     onReset: (listener) => visitor.onReset(listener),
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
+    ...(plan.metering !== undefined && { isMetered: true }),
     ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
     readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
   };
@@ -160,6 +160,7 @@ export async function deliver(
   const vary = shownIn(decision);
   const step = telemetry.timeline?.beginStep("delivery");
   const answered = new AnsweredSale(visit, () => paid.terms);
+  const metered = meteredOf(plan, paid);
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
   let refusal: Promise<void> | undefined;
@@ -172,7 +173,7 @@ export async function deliver(
       judge: (status, lines) => answered.judge(status, lines),
       refused: () => refuse(answered.left(answered.status, true)),
     };
-    const passage = paidPassage({ target, client, plan, vary }, paid, receipt, sale);
+    const passage = paidPassage({ target, client, plan, vary }, paid, receipt, { sale, metered });
     const late = (): Answer => lateAnswer(receipt, !paid.isLast);
     delivery = await forward(visitor, plan.engine, passage, late);
     while (delivery.kind === "redirected") {
@@ -181,7 +182,7 @@ export async function deliver(
       const next = { ...passage, target: followed, responseSet };
       delivery = await forward(visitor, plan.engine, next, late);
     }
-    attempt = attemptOf(delivery, answered, visitor);
+    attempt = attemptOf(delivery, answered, visitor, metered);
     if (delivery.kind === "unanswered") {
       const again = !paid.isLast || !delivery.sent;
       await refuse(leftUnanswered(delivery, visitor));
@@ -197,14 +198,17 @@ export async function deliver(
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
       const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
-      await paid.delivered(kept && { ...kept, isUncollected }, againMs);
+      const used =
+        metered && noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
+      await paid.delivered(kept && { ...kept, isUncollected }, againMs, used);
     }
   }
   const isLed = delivery.kind === "delivered" && answered.leadsOn(delivery.status);
   const isSold = attempt === null || isLed;
   const isUnsent = delivery.kind === "abandoned" && !delivery.sent;
   const left = isUnsent ? "the buyer left before the beginning" : BUYER_LEFT;
-  step?.end(isSold, deliveryNote(delivery, left));
+  const used = attempt === null && metered ? `; ${meteredNote(metered)}` : "";
+  step?.end(isSold, deliveryNote(delivery, left) + used);
   return concluded(visit, paid, { delivery, isSold }, telemetry);
 }
 
@@ -260,7 +264,13 @@ function paidPassage(
   }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan; readonly vary: string },
   paid: Paid,
   { lines, help }: Receipt,
-  judging: Pick<Sale, "judge" | "refused">,
+  {
+    sale,
+    metered,
+  }: {
+    readonly sale: Pick<Sale, "judge" | "refused">;
+    readonly metered: MeteredAnswer | undefined;
+  },
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
   return {
@@ -272,7 +282,9 @@ function paidPassage(
       transaction,
       "X-402-Network",
       network,
+      ...(plan.metering?.requestHeaders ?? []),
     ],
+    tap: metered,
     responseSet: [...lines, "Cache-Control", plan.cacheControl],
     responseAdded: ["Vary", vary, ...help.lines],
     sale: {
@@ -281,7 +293,7 @@ function paidPassage(
       keepBytes: MAX_STORED_BODY_BYTES,
       readOnMs: READ_ON_MS,
       paid,
-      ...judging,
+      ...sale,
     },
   };
 }
@@ -416,12 +428,14 @@ function isPartOfLittle(lines: readonly string[]): boolean {
  * alone, or a redirect to what the payment is enough for. An answer that
  * is kept is sold, whoever got how much of it. Once another good answer has begun, only that same request
  * may be tried again, or one payment would buy several things; and since its body cannot be compared, a
- * buyer who leaves in the middle of its answer has bought it.
+ * buyer who leaves in the middle of its answer has bought it. So has who leaves one that is charged by use, unless its
+ * backend has broken it off since.
  */
 function attemptOf(
   delivery: Delivery,
   answered: AnsweredSale,
   visitor: Visitor,
+  metered: MeteredAnswer | undefined,
 ): BrokenDelivery | null {
   const { status } = delivery;
   if (delivery.kind === "unanswered") return leftUnanswered(delivery, visitor);
@@ -430,8 +444,8 @@ function attemptOf(
   if (delivery.kind === "abandoned" && status === null) return answered.unheard(sent);
   const isBegun = status !== null && answered.isGoods(status);
   if (!isBegun || answered.leadsOn(status)) return answered.left(status, sent);
-  const withBody = hasRequestBody(visitor.request);
-  const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && withBody);
+  const isUsedUp = metered === undefined ? hasRequestBody(visitor.request) : !metered.isBroken;
+  const isBought = delivery.kind === "delivered" || (delivery.kind === "abandoned" && isUsedUp);
   return isBought ? null : answered.left(status, sent);
 }
 

@@ -29,7 +29,7 @@ export function statusAnswer(
   uses?: PotBalance,
 ): Answer {
   if (status === undefined) return errorAnswer(404, "not found", lines);
-  const { network, asset, amount, transaction, refund } = status;
+  const { network, asset, amount, transaction, refund, metered } = status;
   const told = {
     state: stateOf(status),
     network,
@@ -38,6 +38,8 @@ export function statusAnswer(
     transaction,
     refundTransaction: refund?.transaction ?? null,
     ...(uses !== undefined && refund === null && { uses: usesOf(uses) }),
+    // Of what is charged by use; `change` is in its buyer's balance.
+    ...(metered !== null && { metered }),
     // Of a payment whose payer had not used all of what it has brought him.
     ...(refund?.creditsAtomic != null && { refundAmount: refund.creditsAtomic }),
   };

@@ -71,6 +71,8 @@ export function readRedirect(
   if (plan.kind === "free") return { method, target, sold: null, isSameBackend };
   // What it costs depends on what is sent there, or it is more than an answer: nothing is filled by what was paid before.
   if (plan.computed !== undefined || plan.fills !== undefined) return null;
+  // Nor is what is charged by use paid at a fixed price, or the other way.
+  if (plan.metering?.terms !== decision.plan.metering?.terms) return null;
   const accepts = plan.offers.requirements(snapshot.publicUrl + target, versionOf(decision));
   if (!isPaidWith(accepts, terms())) return null;
   const sold = `${soldMethodOf(snapshot.router, plan, method, path)} ${snapshot.site}${target}`;

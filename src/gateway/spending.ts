@@ -18,10 +18,12 @@ import {
   upstreamAnswer,
   type OwnAnswer,
 } from "./answers.ts";
-import type { SignedInDecision, Snapshot } from "./decision.ts";
+import type { PricedPlan, SignedInDecision, Snapshot } from "./decision.ts";
 import { AnsweredSale, unserved, type PricedVisit } from "./delivery.ts";
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
 import { memberOf } from "./membership.ts";
+import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
+import { noteUse } from "./metered-sale.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { forward } from "./request-trace.ts";
 import { unfitOf } from "./unfit.ts";
@@ -168,14 +170,15 @@ export class Spending {
     let used = 0n;
     try {
       const answered = new AnsweredSale(visit, () => termsOf(decision, draw));
-      const passage = (): Passage => passageOf(visit, { account, draw }, answered);
+      const metered = meteredDraw(decision.plan, draw);
+      const passage = (): Passage => passageOf(visit, { account, draw }, { answered, metered });
       let delivery = await forward(visitor, engine, passage());
       while (delivery.kind === "redirected") delivery = await forward(visitor, engine, passage());
-      const isBought = this.#isBought(visit, delivery, answered);
-      if (isBought) used = draw.amount;
+      const isBought = this.#isBought(visit, delivery, answered) && metered?.isBroken !== true;
+      if (isBought) used = metered === null ? draw.amount : metered.sale.charged;
       const outcome = isBought ? "credits" : "unsold";
       if (delivery.kind !== "unanswered") {
-        if (isBought) noteCredits(visitor, account, draw);
+        if (isBought) this.#note(visit, { account, draw }, metered);
         return endingOf(delivery, outcome, meter);
       }
       const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
@@ -183,6 +186,18 @@ export class Spending {
     } finally {
       share.settle(used, route);
     }
+  }
+
+  #note(
+    { visitor, decision: { plan } }: PricedVisit,
+    { account, draw }: Omit<ReservedCredits, "share">,
+    metered: MeteredAnswer | null,
+  ): void {
+    if (metered === null) return noteCredits(visitor, account, draw);
+    const { sale } = metered;
+    noteCredits(visitor, account, { ...draw, amount: sale.charged });
+    const most = { ...mostDrawn(draw), network: draw.network };
+    noteUse({ visitor, plan }, most, sale, this.#telemetry);
   }
 
   #isBought({ decision }: PricedVisit, delivery: Delivery, answered: AnsweredSale): boolean {
@@ -198,9 +213,13 @@ export class Spending {
 function passageOf(
   { client, lines, decision, help }: PricedVisit & { readonly decision: SignedInDecision },
   { account, draw }: Omit<ReservedCredits, "share">,
-  answered: AnsweredSale,
+  {
+    answered,
+    metered,
+  }: { readonly answered: AnsweredSale; readonly metered: MeteredAnswer | null },
 ): Passage {
   const { decimals, symbol } = networkOf(draw.network).asset;
+  const { metering } = decision.plan;
   const { followed: target } = answered;
   const told = [...lines, "Cache-Control", decision.plan.cacheControl];
   if (target !== decision.target) told.push("Content-Location", target);
@@ -208,14 +227,21 @@ function passageOf(
   return {
     client,
     target,
-    requestHeaders: ["X-402-Payer", account.address, "X-402-Network", account.network],
+    requestHeaders: [
+      "X-402-Payer",
+      account.address,
+      "X-402-Network",
+      account.network,
+      ...(metering?.requestHeaders ?? []),
+    ],
     // Read when the head was judged, which says whether anything is charged for it.
     responseSet: told,
     responseAdded: ["Vary", decision.shownIn, ...help.lines],
     sale: null,
+    ...(metered !== null && { tap: metered }),
     judge: (status, raw) => {
       const verdict = answered.judge(status, raw);
-      if (verdict === "goods" && !isTold) {
+      if (verdict === "goods" && !isTold && metered === null) {
         told.push(CHARGED_HEADER, `${formatAmount(draw.amount, decimals)} ${symbol}`);
         isTold = true;
       }
@@ -233,4 +259,14 @@ function termsOf(
   const own = all.find((each) => each.network === network) ?? all[0];
   if (own === undefined) throw new Error("a price without a way to pay it");
   return own;
+}
+
+/** Null: it costs all that is reserved for it. */
+function meteredDraw({ metering }: PricedPlan, draw: CreditDraw): MeteredAnswer | null {
+  return metering === undefined ? null : new MeteredAnswer(metering, mostDrawn(draw));
+}
+
+function mostDrawn({ network, amount }: CreditDraw): MostCharged {
+  const { symbol, decimals } = networkOf(network).asset;
+  return { symbol, decimals, amount };
 }

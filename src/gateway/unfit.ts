@@ -11,12 +11,21 @@ const UNHOLDABLE: Unfit = {
   faults: ["this is paid when its answer is there, and a connection that is switched has none"],
 };
 
+/** Nobody counts in what both sides send. */
+const UNCOUNTABLE: Unfit = {
+  kind: "unfit",
+  faults: [
+    "this is charged by what its answer has used, and a connection that is switched has none",
+  ],
+};
+
 /** Null where nothing is found, and of a body that is too large to be kept until it is forwarded. */
 export function unfitOf(
   { request, replaying }: Visitor,
   { plan, target }: Pick<PricedDecision, "plan" | "target">,
 ): Unfit | null | Promise<Unfit | null> {
   if (plan.isSettledAfter && replaying === null) return UNHOLDABLE;
+  if (plan.metering !== undefined && replaying === null) return UNCOUNTABLE;
   const { input } = plan;
   if (input === null) return null;
   const found = told(input.headFaults(target, request));

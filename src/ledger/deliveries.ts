@@ -7,9 +7,7 @@ import {
   REPLAY_MS,
   type BrokenDelivery,
   type Collector,
-  type Fingerprint,
   type SaleTerms,
-  type SoldAnswer,
   type TransitionOf,
 } from "./transition.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
@@ -22,8 +20,10 @@ import {
   isReplayable,
   mayCollect,
 } from "./payment-judgement.ts";
+import type { Fingerprint, SoldAnswer } from "./sold-answer.ts";
 import { digestedTarget } from "./stored-target.ts";
-import type { PaymentRow } from "./payment-row.ts";
+import { deliveredFacets } from "./metered.ts";
+import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { askedRefund } from "./refunds.ts";
 import { paidBack } from "./resolution.ts";
 
@@ -53,7 +53,7 @@ function fits(row: PaymentRow, sale: SaleTerms): boolean {
 
 export function deliverAll(
   row: Row,
-  { sold: given, again }: Omit<TransitionOf<"delivered">, "kind">,
+  { sold: given, again, metered }: Omit<TransitionOf<"delivered">, "kind">,
   moment: Moment,
 ): Step<void> {
   if (row?.state === "DELIVERED") return DONE;
@@ -63,6 +63,7 @@ export function deliverAll(
   const kept = keepable(given);
   const replayUntilMs = kept === null ? null : moment.nowMs + REPLAY_MS;
   const served = kept?.target ?? again?.target;
+  const { note, ...facets } = deliveredFacets(row, metered, () => amountOf(requestOf(row)));
   const next: PaymentRow = {
     ...after(row),
     state: "DELIVERED",
@@ -72,10 +73,15 @@ export function deliverAll(
     replayUntilMs,
     repeats: 0,
     repeatUntilMs: again === undefined ? null : moment.nowMs + again.forMs,
+    ...facets,
   };
-  const note = kept === null ? "" : "the answer is kept";
+  const notes = [
+    ...(kept === null ? [] : ["the answer is kept"]),
+    ...(note === undefined ? [] : [note]),
+  ];
+  const said = notes.join("; ");
   const answer = kept && replayUntilMs && { response: kept.response, untilMs: replayUntilMs };
-  return { outcome: undefined, next, note, ...(answer && { answer }) };
+  return { outcome: undefined, next, note: said, ...(answer && { answer }) };
 }
 
 function keepable(given: SoldAnswer | undefined): SoldAnswer | null {

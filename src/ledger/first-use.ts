@@ -3,6 +3,7 @@ import { payerOf } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Moment } from "./machine-step.ts";
 import { storedRequest, type PaymentRow } from "./payment-row.ts";
+import { storedPot } from "./metered.ts";
 import { storedFill, type PotFill } from "./pots.ts";
 import { digestedTarget } from "./stored-target.ts";
 
@@ -16,6 +17,7 @@ export interface FirstUse {
   readonly claimant: string | null;
   readonly identifier?: string | undefined;
   readonly fills?: PotFill | undefined;
+  readonly change?: string | undefined;
 }
 
 /** The row that a first use makes. */
@@ -60,5 +62,6 @@ export function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     refund: null,
     refundCountedMs: null,
     fills: first.fills === undefined ? null : storedFill(first.fills),
+    metered: storedPot(first.change),
   };
 }

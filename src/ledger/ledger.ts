@@ -38,17 +38,19 @@ import type {
   OutcomeOf,
   PaymentState,
   SettledPayment,
-  StoredResponse,
   SubmissionState,
   TransitionKind,
   TransitionOf,
 } from "./transition.ts";
+import type { StoredResponse } from "./sold-answer.ts";
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
+export type { MeteredSale } from "./metered.ts";
 export { creditsPot, quotaPot, spendablePots, usesPot } from "./pots.ts";
 export type { PotBalance, PotDraw, PotDrawn, PotFill, Pots } from "./pots.ts";
 export * from "./refund-steps.ts";
+export * from "./sold-answer.ts";
 export * from "./transition.ts";
 
 /** What the ledger knows when a payment is presented. */

@@ -2,7 +2,7 @@
 import { LedgerConflict } from "./ledger-fault.ts";
 import type { PaymentRow } from "./payment-row.ts";
 import type { Pour } from "./pots.ts";
-import type { StoredResponse } from "./transition.ts";
+import type { StoredResponse } from "./sold-answer.ts";
 
 /** Who acts, and when. */
 export interface Moment {

@@ -105,6 +105,8 @@ export interface PaymentRow {
   readonly refundCountedMs: number | null;
   /** JSON of what it puts into which pot in the step that settles it, as `pots.ts` has it; null: nothing. */
   readonly fills: string | null;
+  /** JSON of what of it was used, as `metered.ts` has it; null: it is not charged by that, or not delivered. */
+  readonly metered: string | null;
 }
 
 /** Reads a row as a database driver returns it, whose columns bear the names above. */
@@ -148,6 +150,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     refund: textOrNull(columns, "refund"),
     refundCountedMs: integerOrNull(columns, "refundCountedMs"),
     fills: textOrNull(columns, "fills"),
+    metered: textOrNull(columns, "metered"),
   };
 }
 

@@ -27,6 +27,7 @@ import {
   type RefundSummary,
   type RefundTransfer,
 } from "./refund-steps.ts";
+import { readMetered } from "./metered.ts";
 import type { PaymentStatus } from "./transition.ts";
 
 const FRESH: RefundFacts = {
@@ -204,6 +205,7 @@ export function statusOf(row: PaymentRow): PaymentStatus {
     transaction: settledTransaction ?? heldTransaction,
     isPaidBack: isRefunded(row) && refundState === null,
     refund: refundSummary(row),
+    metered: readMetered(row.metered),
   };
 }
 

@@ -5,7 +5,9 @@
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
+import type { MeteredAmounts, MeteredSale } from "./metered.ts";
 import type { PotFill } from "./pots.ts";
+import type { Again, Fingerprint, SoldAnswer } from "./sold-answer.ts";
 import type { RefundOutcome, RefundStep, RefundSummary } from "./refund-steps.ts";
 
 export const PAYMENT_STATES = [
@@ -61,6 +63,10 @@ export interface ClaimTerms extends Collector {
    * back as a payment is.
    */
   readonly fills?: PotFill | undefined;
+  /** It is charged by use. */
+  readonly isMetered?: boolean | undefined;
+  /** The pot into which what it has not used comes in the step that delivers it; see `metered.ts`. */
+  readonly change?: string | undefined;
 }
 
 /** A payment that is on chain. */
@@ -184,36 +190,6 @@ export interface BrokenDelivery {
    * both, and whoever comes back to the first when it is delivered is led on again.
    */
   readonly led?: { readonly from: string; readonly to: string };
-}
-
-/** For how long a sold answer may be fetched again, milliseconds from now, and the target that it was sold for. */
-export interface Again {
-  readonly target: string;
-  readonly forMs: number;
-}
-
-/** An answer that was sold, kept for the buyer who did not get all of it. */
-export interface StoredResponse {
-  readonly status: number;
-  /** Names and values as they were sent, in order. */
-  readonly headers: readonly (readonly [name: string, value: string])[];
-  readonly body: Uint8Array;
-  /** {@link Fingerprint.bodyHash}, where it was kept before its payment was settled, which may be shown with another body. */
-  readonly bodyHash?: string | undefined;
-}
-
-/** What was asked when a stored answer was given: only the same is answered with it again. */
-export interface Fingerprint {
-  /** Canonical path and query. */
-  readonly target: string;
-  /** Hex SHA-256 of the request's body, and of what asks for a part of the answer. */
-  readonly bodyHash: string;
-}
-
-/** An answer to be kept. `isUncollected`: its buyer had left before he had all of it, so that it is still owed. */
-export interface SoldAnswer extends Fingerprint {
-  readonly response: StoredResponse;
-  readonly isUncollected?: boolean;
 }
 
 /** A caller that has claimed the payment itself: a row in place of a lost claim would be bound to nothing. */
@@ -349,9 +325,13 @@ interface Given {
   delivering: { readonly sale?: SaleTerms };
   /**
    * DELIVERING -> DELIVERED: sold, with the answer where it is no larger than {@link MAX_STORED_BODY_BYTES} and so can
-   * be kept; `again` where it may be fetched again.
+   * be kept; `again` where it may be fetched again; `metered` where it is charged by what it has used.
    */
-  delivered: { readonly sold?: SoldAnswer | undefined; readonly again?: Again | undefined };
+  delivered: {
+    readonly sold?: SoldAnswer | undefined;
+    readonly again?: Again | undefined;
+    readonly metered?: MeteredSale | undefined;
+  };
   /** DELIVERING -> SETTLED: the upstream failed or the client left. */
   undelivered: { readonly broken: BrokenDelivery };
   /** The kept answer is given to an identical request. It is owed until it is `collected`. */
@@ -407,6 +387,8 @@ export interface PaymentStatus {
   /** Paid back by the seller by other means. */
   readonly isPaidBack: boolean;
   readonly refund: RefundSummary | null;
+  /** What of it was used, where it was delivered by a route that charges so. */
+  readonly metered: MeteredAmounts | null;
 }
 
 /** What comes of it; nothing of those that are not named. */

@@ -223,11 +223,12 @@ function wordsOn({
   return words.filter((each) => each !== "").join(", ");
 }
 
-function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
+function pricesOf({ offers, metered }: PricedAction): CatalogueRoute["prices"] {
+  const most = metered === null ? "" : "up to ";
   return offers.map(({ network, asset, amountAtomic, leastAtomic, dollars }) => ({
     family: networkOf(network).kind,
     dollars,
-    amount: `${rangeText(leastAtomic, amountAtomic, asset.decimals)} ${asset.symbol}`,
+    amount: `${most}${rangeText(leastAtomic, amountAtomic, asset.decimals)} ${asset.symbol}`,
     amountAtomic: amountAtomic.toString(),
     network: networkOf(network).displayName,
     asset: asset.address,

@@ -1,5 +1,6 @@
 /** Routes that are sold, as the documents for programs describe them. */
 import {
+  toldMeter,
   waysFacts,
   type Config,
   type PassGround,
@@ -76,8 +77,8 @@ function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): Publish
 }
 
 /** In dollars, without their sign. */
-function leastOf({ computed }: PricedAction): string | undefined {
-  return computed?.from.slice(1);
+function leastOf({ computed, metered }: PricedAction): string | undefined {
+  return metered === null ? computed?.from.slice(1) : "0";
 }
 
 export function soldRoute({ route, action, entry, offers, ways }: SoldEntry): SoldRoute {
@@ -147,10 +148,13 @@ export function metadataOf(
   action: PricedAction,
   ground: PassGround,
 ): PricedAction["metadata"] {
-  const { metadata, computed } = action;
-  const ways = waysFacts(route, action, ground);
-  if (computed === null) return { ...ways, ...metadata };
-  return { price: { from: computed.from, to: computed.to }, ...ways, ...metadata };
+  const { metadata, computed, metered } = action;
+  return {
+    ...(metered !== null && { meter: toldMeter(metered) }),
+    ...(computed !== null && { price: { from: computed.from, to: computed.to } }),
+    ...waysFacts(route, action, ground),
+    ...metadata,
+  };
 }
 
 export function isTemplate({ segments }: RouteSettings): boolean {

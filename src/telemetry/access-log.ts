@@ -48,6 +48,10 @@ export interface AccessEntry {
 export interface AccessSale {
   /** Whole tokens; null: nothing was paid now, since it was paid before. */
   readonly amount: string | null;
+  /** The same, of what is charged by use: what of it was. */
+  readonly charged?: string;
+  /** What that has used; null: it did not say. */
+  readonly usage?: string | null;
   /** Symbol of the token, or its address. */
   readonly asset: string | null;
   readonly network: string;
@@ -165,6 +169,9 @@ function jsonLine(entry: AccessEntry, time: string): string {
     if (amount !== null) {
       line += `,"amount":"${amount}","asset":${quoted(asset ?? "", MAX_WORD)}`;
     }
+    const { charged, usage } = sale;
+    if (charged !== undefined) line += `,"charged":"${charged}"`;
+    if (usage !== undefined) line += `,"usage":${usage === null ? "null" : `"${usage}"`}`;
     line += `,"network":${quoted(network, MAX_WORD)},"payer":${quoted(payer, MAX_WORD)}`;
     if (transaction !== null) line += `,"transaction":${quoted(transaction, MAX_WORD)}`;
   }

@@ -25,6 +25,7 @@ import {
   type RouteMeter,
   type RouteMeterSettings,
 } from "./route-meter.ts";
+import { UseMeter } from "./use-meter.ts";
 import { SpanMeter } from "./span-meter.ts";
 import { TargetMeters } from "./target-meter.ts";
 
@@ -95,6 +96,7 @@ export class Metrics {
   readonly sales = new SalesMeter(this.registry);
   readonly webhooks = new WebhookMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);
+  readonly use = new UseMeter(this.registry);
   readonly #routes = new RouteMeters(this.registry);
   readonly #queues = new Map<string, () => number>();
   #readInFlight = (): number => 0;

@@ -16,6 +16,7 @@ import { COUNTED_MUTANTS } from "./counted-mutants.ts";
 import { CREDIT_MUTANTS } from "./credit-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
+import { METER_MUTANTS } from "./meter-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
@@ -46,6 +47,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...SPENDING_MUTANTS,
   ...COUNTED_MUTANTS,
   ...CREDIT_MUTANTS,
+  ...METER_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

@@ -22,8 +22,8 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SPENDING_TEST, "debits what is no goods", {
     file: SPENDING,
-    find: "if (isBought) used = draw.amount;",
-    put: "used = draw.amount;",
+    find: "if (isBought) used = metered === null",
+    put: "used = metered === null",
   }),
   caughtBy(SPENDING_TEST, "debits a redirect to what is sold here, too", {
     file: SPENDING,

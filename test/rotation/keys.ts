@@ -303,6 +303,12 @@ export const KEY_CHANGES: readonly KeyChange[] = [
       to: "$0.009",
     }),
   ),
+  ...["meter", "meter.of", "meter.each", "meter.max"].map((key) =>
+    named(`routes.NAME.${key}`, () => [
+      [["credits"], { packs: ["$1"] }],
+      [["routes", PAID], { meter: { of: 'header("X-Usage")', each: "$0.000002", max: "$0.009" } }],
+    ]),
+  ),
   ...Object.entries(ROUTE).map(([key, value]) =>
     only(`routes.NAME.${key}`, ["routes", PAID, key], value),
   ),

@@ -49,15 +49,14 @@ function ruleRows({
   upstream,
   line,
   settle,
-  credits,
+  meter,
   members = {},
   ways = [],
 }: RuleView): readonly Cells[] {
-  const when =
-    (settle === undefined ? "" : ", after the work") +
-    (credits === undefined ? "" : ", or from a balance");
+  const most = meter === undefined ? "" : "up to ";
+  const when = settle === undefined ? "" : ", after the work";
   const [first, ...others] =
-    action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
+    action === "priced" ? prices.map((price) => most + priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
     ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
@@ -100,7 +99,11 @@ export function explanationPage(
       "beaten",
       `${key}  (line ${line}) ${reason}`,
     ]),
-    ...(rule?.prices ?? []).map((price): Row => ["price", `${priceText(price)} to ${price.payTo}`]),
+    ...(rule?.prices ?? []).map((price): Row => {
+      const most = rule?.meter === undefined ? "" : "0 to ";
+      return ["price", `${most}${priceText(price)} to ${price.payTo}`];
+    }),
+    ...meteredRows(rule),
     ...computedRows(view),
     ...upstreamRows(upstream, outcome),
     ...notes.map((note): Row => ["note", note]),
@@ -108,6 +111,15 @@ export function explanationPage(
   const width = Math.max(...rows.map(([label]) => label.length));
   const lines = rows.map(([label, text]) => `  ${label.padEnd(width)}  ${printable(text)}\n`);
   return `${paintKey(printable(`${method} ${target}`))}\n${lines.join("")}${answerText(view)}`;
+}
+
+/** What an answer costs, which nobody knows before it is there. */
+function meteredRows(rule: RuleView | null): readonly Row[] {
+  if (rule?.meter === undefined) return [];
+  const { of, each, max } = rule.meter;
+  return [
+    ["charged", `${each} for each unit of ${of.join(" or ")}, at most ${max}, which is paid first`],
+  ];
 }
 
 /** What this request costs, and by what. */

@@ -4,6 +4,7 @@ import {
   PUBLISHED_PATHS,
   waysText,
   type PassGround,
+  toldMeter,
   type Config,
   type OfferSettings,
   type PricedAction,
@@ -48,6 +49,8 @@ export interface RuleView {
   readonly ways?: readonly string[];
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
+  /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
+  readonly meter?: ReturnType<typeof toldMeter>;
   /** Name of the upstream; null where nothing is served, or the gateway itself answers. */
   readonly upstream: string | null;
   /** Only where it may be paid from a balance. */
@@ -105,6 +108,8 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     pattern,
     action: action.kind,
     ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
+    ...(action.kind === "priced" &&
+      action.metered !== null && { meter: toldMeter(action.metered) }),
     prices: offers.map(priceView),
     ...(action.kind === "priced" && priceViews(action)),
     upstream: upstreamOf(action),

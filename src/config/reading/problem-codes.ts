@@ -80,6 +80,8 @@ export const PROBLEM_CODES = {
   "bad-expression": "The expression of a price is none, or can be no price.",
   "odd-expression":
     "The expression of a price may come to what is not sold, or to little for what it grants.",
+  "bad-meter": "What the answers of a route are charged by cannot be read so.",
+  "no-credits": "A route needs balances, and nothing can be prepaid.",
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",
   "high-price": "A route costs more than clients pay unless told otherwise.",
   "unusual-token": "Clients pay in other tokens than those of a route unless told otherwise.",

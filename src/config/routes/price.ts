@@ -60,7 +60,8 @@ export const barePrice = reader(
   REFUSED,
 );
 
-const dollars = text((written) => readDollars(written, []), DOLLARS_FORM);
+/** `$0.01` */
+export const dollars = text((written) => readDollars(written, []), DOLLARS_FORM);
 
 /** `free` or dollars. */
 const worded = text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] });

@@ -4,8 +4,11 @@ import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifi
 import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import { grants, repeat, type GrantSettings, type RepeatSettings } from "./after-sale.ts";
+import { input, type RouteInput } from "./route-input.ts";
 import { computedOffers } from "./computed.ts";
 import type { PriceTerms } from "../../pricing/computed-price.ts";
+import { meter, meteredDescription, resolveMeter } from "./meter.ts";
+import type { MeterTerms } from "../../metering/meter.ts";
 import type { Context } from "../reading/context.ts";
 import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
 import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
@@ -13,7 +16,7 @@ import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
-import { Conflicts } from "./conflicts.ts";
+import { Conflicts } from "./route-conflicts.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -68,6 +71,8 @@ export interface PricedAction {
   readonly prices: readonly MemberPrice[];
   /** By what the price of each request is computed; {@link offers} are the most then. Null: all cost the same. */
   readonly computed: PriceTerms | null;
+  /** By what its answers are charged; {@link offers} are the most that one costs then. Null: all cost the same. */
+  readonly metered: MeterTerms | null;
   /** "" when not given. */
   readonly description: string;
   /** "" when not given. */
@@ -109,16 +114,6 @@ export type SettleTime = (typeof SETTLE_TIMES)[number];
 const REDIRECT_USES = ["pass", "follow"] as const;
 type RedirectUse = (typeof REDIRECT_USES)[number];
 
-/** What a buyer has to send, as the discovery listing describes it. */
-interface RouteInput {
-  readonly queryParams?: JsonObject;
-  readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
-  readonly bodyFields?: JsonObject;
-  readonly headerFields?: JsonObject;
-  /** Of the parameters of the route's own pattern, by name. */
-  readonly pathParams?: JsonObject;
-}
-
 type JsonObject = Readonly<Record<string, unknown>>;
 
 const MAX_TIMEOUT_REASON =
@@ -127,20 +122,6 @@ const MAX_TIMEOUT_REASON =
 const DIRECTIVE =
   "(?:private|no-store|no-cache|no-transform|must-revalidate|immutable|(?:max-age|stale-while-revalidate|stale-if-error)=[0-9]{1,9})";
 const CACHING = new RegExp(`^(?=.*\\b(?:private|no-store)\\b)${DIRECTIVE}(?:, *${DIRECTIVE})*$`);
-
-const input = map({
-  queryParams: optional(jsonObject, "Query parameters by name: { city: { type: string } }."),
-  bodyType: optional(
-    word(["json", "form-data", "multipart-form-data", "text", "binary"]),
-    "What the body is.",
-  ),
-  bodyFields: optional(jsonObject, "Fields of the body by name."),
-  headerFields: optional(jsonObject, "Header fields by name."),
-  pathParams: optional(
-    jsonObject,
-    "What the :name parts of the route stand for: { id: { type: string, example: a17 } }.",
-  ),
-});
 
 const priceBlock = map({
   mode: optional(
@@ -151,6 +132,11 @@ const priceBlock = map({
   price: optional(
     price,
     "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
+  ),
+  meter: optional(
+    meter,
+    "What its answers are charged by, in place of `price`: what each has used, known when it is there. " +
+      '`{ of: json("usage.total_tokens"), each: $0.000002, max: $0.50 }`.',
   ),
   prices: memberPrices,
   accept: optional(
@@ -340,15 +326,13 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
   const usual = block.upstream === undefined ? parts.upstream : undefined;
   const upstream = usual ?? upstreams.resolve(path, block.upstream);
   if (price !== undefined && "kind" in price && price.kind === "free") {
-    for (const key of Object.keys(block)) {
-      if (key === "price" || key === "upstream" || !context.tree.stands([...path, key])) continue;
-      const message = "has no meaning on a free route";
-      const hint = "remove it, or give the route a price";
-      context.problems.errorAtKey([...path, key], fault("unused-key", message, hint));
-    }
+    refuseBesideFree(block, path, context);
     return { kind: "free", upstream };
   }
   const { tree, problems } = context;
+  if (block.meter !== undefined || tree.has([...path, "meter"])) {
+    return resolveMetered(block, upstream, path, parts);
+  }
   if (price === undefined && accept === undefined) {
     if (tree.has([...path, "price"]) || tree.has([...path, "accept"])) return undefined;
     const hint = "write price: $0.01, or price: free";
@@ -380,6 +364,35 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
   if (computed === undefined) return inMode(block.mode ?? parts.mode, action);
   const { by, from, to } = computed;
   return inMode(block.mode ?? parts.mode, { ...action, computed: { by, from, to } });
+}
+
+function refuseBesideFree(block: PriceBlock, path: Path, { tree, problems }: Context): void {
+  for (const key of Object.keys(block)) {
+    if (key === "price" || key === "upstream" || !tree.stands([...path, key])) continue;
+    const message = "has no meaning on a free route";
+    const hint = "remove it, or give the route a price";
+    problems.errorAtKey([...path, key], fault("unused-key", message, hint));
+  }
+}
+
+function resolveMetered(
+  block: PriceBlock,
+  upstream: string,
+  path: Path,
+  parts: OfRoute,
+): RouteAction | undefined {
+  const { accept, payTo, settle, mode, description = "" } = block;
+  if (settle === "after") {
+    const message =
+      "cannot be `after` beside meter: what is left of a payment is known when all of its answer was given";
+    parts.context.problems.error([...path, "settle"], fault("bad-value", message));
+  }
+  const resolved = block.meter && resolveMeter(block.meter, { accept, payTo }, { ...parts, path });
+  if (!resolved) return undefined;
+  const { offers, terms } = resolved;
+  const action = priced(block, upstream, { offers, prices: [] }, parts);
+  const told = meteredDescription(description, terms);
+  return inMode(mode ?? parts.mode, { ...action, metered: terms, repeat: null, description: told });
 }
 
 /** What is paid after the work is held until then. */
@@ -420,6 +433,7 @@ function priced(
     upstream,
     ...sold,
     computed: null,
+    metered: null,
     description: block.description ?? "",
     mimeType: block.mimeType ?? "",
     maxTimeoutSeconds: block.maxTimeoutSeconds,

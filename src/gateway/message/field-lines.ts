@@ -347,3 +347,15 @@ export function addMissing(lines: string[], added: readonly string[]): void {
     if (valueOf(lines, name.toLowerCase()) === undefined) lines.push(name, added[index + 1] ?? "");
   }
 }
+
+/** Puts lines in place of those of the same names. */
+export function setLines(lines: string[], set: readonly string[]): void {
+  for (let index = 0; index < set.length; index += 2) {
+    const name = set[index] ?? "";
+    const lowerCase = name.toLowerCase();
+    for (let at = lines.length - 2; at >= 0; at -= 2) {
+      if (isNamed(lines[at] ?? "", lowerCase)) lines.splice(at, 2);
+    }
+    lines.push(name, set[index + 1] ?? "");
+  }
+}

@@ -2,6 +2,7 @@
 import type { Sold } from "../../payments/sale/admission.ts";
 import {
   addMissing,
+  setLines,
   interimLines,
   responseLines,
   trailerLines,
@@ -150,7 +151,7 @@ export class Forwarding implements ClientHandler {
     const state = this.#state;
     if (state.is === "over" || this.#declines(status)) return;
     const upstreamMs = performance.now() - this.#startedAt;
-    const { request, response, responseSet, responseAdded, removed, sale } = this.#exchange;
+    const { request, response, responseSet, responseAdded, removed, sale, tap } = this.#exchange;
     const verdict = sale === null ? this.#exchange.judge?.(status, raw) : sale.judge(status, raw);
     if (verdict === "followed" && state.is === "asking") {
       response.off("close", this.#onClientClose);
@@ -163,11 +164,13 @@ export class Forwarding implements ClientHandler {
       lines.push(...upgradeRequiredLines(raw, isLast, removed));
     }
     if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
+    if (verdict === "goods" && tap !== undefined) setLines(lines, tap.begin(raw));
     const isKept = sale !== null && verdict === "goods";
     const kept = isKept ? KeptAnswer.begin({ method, status }, lines, sale.keepBytes) : null;
     const phrase = PHRASE.test(statusText) ? statusText : "";
     const answer: BackendAnswer = { status, phrase, lines, upstreamMs, kept };
     if (state.is === "reading on") {
+      // Of what was not begun for him its buyer has had nothing, and nothing is charged by it.
       if (kept === null) this.#abandon(state.leftAt);
       else this.#state = { ...state, answer };
     } else if (status === 402 && method !== "HEAD") {
@@ -194,8 +197,9 @@ export class Forwarding implements ClientHandler {
     const { answer } = state;
     if (answer === null) return;
     if (answer.kept !== null && !answer.kept.take(chunk)) answer.kept = null;
+    this.#exchange.tap?.take(chunk);
     if (state.is === "reading on") {
-      if (answer.kept === null) this.#abandon(state.leftAt);
+      if (!this.#isWanted(answer)) this.#abandon(state.leftAt);
       return;
     }
     if (state.is === "beginning" && state.held === null) {
@@ -210,7 +214,9 @@ export class Forwarding implements ClientHandler {
     const state = this.#state;
     const { answer } = state;
     if (answer === null) return;
+    const told = this.#exchange.tap?.end();
     if (state.is === "reading on") return this.#abandon(answer.status, answer);
+    if (told !== undefined && state.is === "beginning") setLines(answer.lines, told);
     let last: Buffer | null = null;
     if (state.is === "judging") {
       last = Buffer.concat(state.parts);
@@ -232,6 +238,7 @@ export class Forwarding implements ClientHandler {
 
   onResponseError(_controller: unknown, error: Error): void {
     const state = this.#state;
+    if (state.is !== "over") this.#exchange.tap?.broke();
     switch (state.is) {
       case "over":
         return;
@@ -339,7 +346,8 @@ export class Forwarding implements ClientHandler {
       const { status, upstreamMs } = answer;
       this.#settle({ kind: "delivered", status, upstreamMs, ...this.#sold(whole) });
     } else if (whole === null && this.#mayReadOn(answer)) {
-      const ms = this.#exchange.sale?.readOnMs ?? 0;
+      const { sale, tap } = this.#exchange;
+      const ms = (sale ?? tap)?.readOnMs ?? 0;
       const leftAt = answer?.status ?? null;
       const timer = setTimeout(() => this.#abandon(leftAt), ms);
       this.#state = { is: "reading on", answer, timer, leftAt };
@@ -353,8 +361,13 @@ export class Forwarding implements ClientHandler {
   /** Whether the backend works on a request that is complete, and its answer may still be kept. */
   #mayReadOn(answer: BackendAnswer | null): boolean {
     const isSent = this.#controller !== null && this.#outgoing?.isWhole === true;
-    if (this.#exchange.sale === null || !isSent) return false;
-    return answer === null || answer.kept !== null;
+    if (!isSent) return false;
+    return answer === null ? this.#exchange.sale !== null : this.#isWanted(answer);
+  }
+
+  /** Whether more of it matters without its client: it may be kept, or says yet what it costs. */
+  #isWanted({ kept }: BackendAnswer): boolean {
+    return kept !== null || this.#exchange.tap?.isOpen === true;
   }
 
   /** The client has left: what the backend still sends is not wanted. `whole`: its answer, where it has ended that. */

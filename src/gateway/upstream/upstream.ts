@@ -35,6 +35,8 @@ interface Passage {
   readonly sale: Sale | null;
   /** As of a sale, where there is none. Default: whatever is answered is passed on. */
   readonly judge?: Sale["judge"];
+  /** Sees what is goods. Default: nobody does. */
+  readonly tap?: AnswerTap | undefined;
 }
 
 /** What a paid exchange asks for beside the bytes. */
@@ -62,6 +64,22 @@ export interface Sale {
    * that one that tries again at once finds what it is owed. Only the first call counts.
    */
   readonly refused: () => Promise<void>;
+}
+
+/** Sees an answer as it passes, where that decides what it costs. */
+export interface AnswerTap {
+  /** It is goods, and its head is there: raw lines to be sent along that tell what is known by now. May be another answer again. */
+  begin(lines: readonly string[]): readonly string[];
+  /** Bytes of its body, in memory that is not its own. */
+  take(bytes: Uint8Array): void;
+  /** The backend has ended it; lines as of {@link begin}, for a head that was not sent yet. */
+  end(): readonly string[];
+  /** The backend has broken it off. */
+  broke(): void;
+  /** There is something to be found in what is still to come: it is read on without its client, for a while. */
+  readonly isOpen: boolean;
+  /** Longest that it is, milliseconds. */
+  readonly readOnMs: number;
 }
 
 /** `followed`: a redirect that is not passed on: the exchange is `redirected`, and the caller asks for its target. */

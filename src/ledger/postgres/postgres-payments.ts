@@ -84,6 +84,7 @@ const FACETS = [
   ["refund", "refund", "text"],
   ["refundCountedMs", "refund_counted_ms", "bigint"],
   ["fills", "fills", "text"],
+  ["metered", "metered", "text"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */

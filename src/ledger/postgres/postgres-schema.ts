@@ -390,6 +390,8 @@ export const MIGRATIONS: readonly string[] = [
   `ALTER TABLE coinslot.responses ADD COLUMN body_hash text;`,
   POTS_SCHEMA,
   REFUNDED_CREDITS_SCHEMA,
+  // What of a payment was used, where that is what it is charged by.
+  `ALTER TABLE coinslot.payments ADD COLUMN metered text;`,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

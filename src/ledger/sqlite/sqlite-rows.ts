@@ -40,7 +40,7 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
   holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier,
   led_to AS "ledTo", repeats, repeat_until_ms AS "repeatUntilMs", updated_ms AS "updatedMs",
-  refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs", fills`;
+  refund_state AS "refundState", refund, refund_counted_ms AS "refundCountedMs", fills, metered`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "route", "idempotencyKey", "request", "network"] as const;
@@ -83,6 +83,7 @@ const CHANGING = [
   ["refund", "refund"],
   ["refundCountedMs", "refund_counted_ms"],
   ["fills", "fills"],
+  ["metered", "metered"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -138,7 +139,7 @@ interface DatedEvent {
 export class SqliteRows {
   readonly #database: SqliteDatabase;
   readonly #outbox: Pick<SqliteOutbox, "add">;
-  /** Statements that change some columns, by those as a set of bits. */
+  /** Statements that change some columns, by those as a set of bits: more than fit into the 32 of `|`, up to 53. */
   readonly #updates = new Map<number, string>();
   /** Whom something may have been left for, and nobody else; most payers are not among them. */
   #leftPayers: Set<string> | undefined;
@@ -305,7 +306,7 @@ export class SqliteRows {
     let changed = 0;
     for (const [place, [name]] of CHANGING.entries()) {
       if (stored[name] === row[name]) continue;
-      changed |= 1 << place;
+      changed += 2 ** place;
       values.push(asStored(row[name]));
     }
     values.push(updatedMs, history, key, stored.version);
@@ -320,7 +321,7 @@ export class SqliteRows {
   #updateOf(changed: number): string {
     const known = this.#updates.get(changed);
     if (known !== undefined) return known;
-    const columns = CHANGING.filter((_, place) => (changed & (1 << place)) !== 0);
+    const columns = CHANGING.filter((_, place) => Math.floor(changed / 2 ** place) % 2 === 1);
     const names = [...columns.map(([, column]) => column), "updated_ms"];
     const sql = `UPDATE payments SET ${assignments(names)}, history = history || ?
       WHERE payment_key = ? AND version = ?`;

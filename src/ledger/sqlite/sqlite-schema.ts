@@ -425,6 +425,8 @@ const MIGRATIONS: readonly string[] = [
   `ALTER TABLE responses ADD COLUMN body_hash TEXT;`,
   POTS_SCHEMA,
   REFUNDED_CREDITS_SCHEMA,
+  // What of a payment was used, where that is what it is charged by.
+  `ALTER TABLE payments ADD COLUMN metered TEXT CHECK (json_valid(metered));`,
 ];
 
 /** What this program reads and writes. */

@@ -7,6 +7,7 @@ import { heldSentence, type Payment } from "../facilitator.ts";
 import type {
   BrokenDelivery,
   ClaimOutcome,
+  MeteredSale,
   Fingerprint,
   PotFill,
   SettledPayment,
@@ -84,6 +85,8 @@ export interface GoodsRequest {
    * something else. Default: what was paid for the path buys whatever is asked for by it.
    */
   readonly exactly?: readonly PaymentRequirements[] | undefined;
+  /** It is charged by use: {@link Paid.delivered} is told by how much. Default: all that was paid is charged. */
+  readonly isMetered?: boolean;
   /** How often what was sold may be fetched again. Default: never. */
   readonly repeats?: number;
   /**
@@ -245,8 +248,13 @@ export interface Paid {
   /**
    * Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came.
    * @param againMs for how long it may be fetched again, milliseconds; undefined: it may not
+   * @param metered what it is charged by, where its route is charged by use
    */
-  delivered(sold?: Sold & { readonly isUncollected?: boolean }, againMs?: number): Promise<void>;
+  delivered(
+    sold?: Sold & { readonly isUncollected?: boolean },
+    againMs?: number,
+    metered?: MeteredSale,
+  ): Promise<void>;
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
   undelivered(attempt: BrokenDelivery): Promise<void>;
 }

@@ -64,10 +64,11 @@ export class Goods {
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       isRepeat: false,
       answer,
-      delivered: (sold, forMs) => {
+      delivered: (sold, forMs, metered) => {
         const kept = sold && { ...sold, target };
         const again = forMs === undefined ? undefined : { target, forMs };
-        const recorded = this.record(key, { kind: "delivered", sold: kept, again }).finally(land);
+        const ended = { kind: "delivered", sold: kept, again, metered } as const;
+        const recorded = this.record(key, ended).finally(land);
         const isDownload = again !== undefined;
         if (isDownload || kept !== undefined) {
           this.#watch(key, recorded, presented.onReset, isDownload);

@@ -99,16 +99,13 @@ export interface QuoteTerms {
   readonly networks?: NetworkStates | undefined;
   /** Key of the route that it is for, which may be stopped. */
   readonly route?: string;
-  /** Version 2: what else is said of it. Default: nothing. */
-  readonly extensions?: ExtensionsV2;
   /** Version 2: whether it is paid after the work. Default: before. */
   readonly isSettledAfter?: boolean;
+  /** Version 2: what else is told of it. Default: nothing. */
+  readonly extensions?: ExtensionsV2;
 }
 
-/**
- * The largest value of `PAYMENT-REQUIRED` that has extensions, or a query where it can do without: with the other lines
- * of an answer it fits into the 4,096 bytes that nginx reads of a head by default.
- */
+/** The largest `PAYMENT-REQUIRED` with extensions, or with a query that it can do without: nginx reads heads of 4,096 bytes. */
 const MAX_EXTENDED = 3_250;
 /** The largest with a challenge to sign in: it is never what makes a head too long, and the lines of a page are a kilobyte. */
 const MAX_ASKING = 2_900;

@@ -15,11 +15,11 @@ import {
   type StoredResponse,
   type TransitionOf,
 } from "../../ledger/ledger.ts";
+import { creditsPot } from "../../ledger/pots.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
-import { findNetwork } from "../../x402/network.ts";
 import {
   networkOfKey,
   paymentKey,
@@ -27,7 +27,9 @@ import {
   samePayment,
   type PaymentKey,
 } from "../../x402/payment-key.ts";
+import { findNetwork } from "../../x402/network.ts";
 import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { isSameToken } from "../../x402/token.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { ProvenAccount } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
@@ -267,7 +269,23 @@ export class LocalPaymentService implements PaymentService {
     const asked = isBroken
       ? { ...transition, broken: { ...transition.broken, isRefundedLast } }
       : transition;
-    return this.#redemptions.step(key, asked);
+    if (!("terms" in asked) || asked.terms.isMetered !== true) {
+      return this.#redemptions.step(key, asked);
+    }
+    const change = this.#potOf(asked.terms.request);
+    return this.#redemptions.step(key, { ...asked, terms: { ...asked.terms, change } });
+  }
+
+  /** Into which pot goes what its payer has paid and not used; undefined: nothing is prepaid in what it pays with. */
+  #potOf(request: FacilitatorRequest): string | undefined {
+    const { network: name, asset } = request.paymentRequirements;
+    const read = this.read(request);
+    const network = findNetwork(name);
+    if (!read.ok || network === undefined || !isSameToken(name, network.asset.address, asset)) {
+      return undefined;
+    }
+    // What code has signed on one chain may be somebody else's on another.
+    return creditsPot(network, read.value.payer, isByKey(read.value) ? undefined : network.name);
   }
 
   answer(key: PaymentKey): Promise<StoredResponse | undefined> {

@@ -299,11 +299,11 @@ export class Paywall {
       const told = await this.#waiting.for(flight, presented, takeoff.signal);
       if (told !== undefined) return told;
     }
-    const { binding, target, route, client, identifier } = presented;
+    const { binding, target, route, client, identifier, isMetered } = presented;
     const told = { binding, target, route, request, proof, identifier };
     const [claimant, idempotencyKey] = [claimantOf(client), this.#newIdempotencyKey()];
     const fills = fillsOf(payment, presented, takeoff.hasKey);
-    const terms = { ...told, claimant, idempotencyKey, fills };
+    const terms = { ...told, claimant, idempotencyKey, fills, isMetered };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

@@ -109,6 +109,7 @@ describe("a configuration", () => {
         action: {
           kind: "priced",
           computed: null,
+          metered: null,
           upstream: "default",
           offers: [
             {

@@ -13,6 +13,7 @@ const PAID = {
   transaction: "0xaa",
   isPaidBack: false,
   refund: null,
+  metered: null,
 } as const satisfies PaymentStatus;
 
 test("a refund is told by where it stands, and not why it waits for the seller", () => {
@@ -29,4 +30,11 @@ test("a refund is told by where it stands, and not why it waits for the seller",
     REFUNDED: "refunded",
     FAILED: "held",
   });
+});
+
+test("what of it was used is told, and where the rest is", () => {
+  const metered = { charged: "400", change: "9600", usage: "200", reason: null };
+  const { body } = statusAnswer({ ...PAID, metered }, []);
+  expect(JSON.parse(String(body))).toMatchObject({ amount: "10000", metered });
+  expect(String(statusAnswer(PAID, []).body)).not.toContain("metered");
 });

@@ -1,6 +1,11 @@
 /** Pots: what is in them is never more than came in and was not used, whoever leases it, and whoever dies. */
 import { expect, it } from "vitest";
-import { LedgerConflict, LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  type Ledger,
+  type MeteredSale,
+} from "../../../src/ledger/ledger.ts";
 import { isBalanced, type CreditsSum } from "../../../src/ledger/credit-entries.ts";
 import {
   creditsPot,
@@ -141,6 +146,82 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
       await expect(ledger.step(key, { kind: "claim", terms })).rejects.toThrow(TypeError);
     }
     expect(await ledger.books.show(key)).toBeUndefined();
+  });
+
+  it("what an answer has not used is put into a pot in the step that delivers it, and once", async () => {
+    const { ledger } = place();
+    const metered = { charged: 400n, usage: "200", reason: null };
+    const deliver = async (
+      number: number,
+      { change: pot = POT, ...told }: Partial<MeteredSale> & { change?: string | null },
+    ) => {
+      const payment = examplePayment(number);
+      const { key } = payment;
+      const change = pot === null ? {} : { change: pot };
+      await ledger.step(key, {
+        kind: "claim",
+        terms: termsOf(payment, { route: ROUTE, ...change }),
+      });
+      await sign(ledger, [payment]);
+      await settle(ledger, payment);
+      await ledger.step(key, { kind: "delivering" });
+      expect((await ledger.step(key, { kind: "status" }))?.metered).toBeNull();
+      await ledger.step(key, { kind: "delivered", metered: { ...metered, ...told } });
+      await ledger.step(key, { kind: "delivered", metered });
+      return (await ledger.step(key, { kind: "status" }))?.metered;
+    };
+    const amounts = { charged: "400", change: "9600", usage: "200", reason: null };
+    expect(await deliver(1, {})).toEqual(amounts);
+    expect(await inPot(ledger)).toEqual([9_600n, 0n]);
+    // All of it, whoever says that it was more, and none of it.
+    const all = { charged: String(PAID), change: "0", usage: null, reason: "absent" };
+    expect(await deliver(2, { charged: PAID + 1n, usage: null, reason: "absent" })).toEqual(all);
+    expect(await inPot(ledger)).toEqual([9_600n, 0n]);
+    expect(await deliver(3, { charged: 0n, usage: "0" })).toMatchObject({ change: String(PAID) });
+    expect(await inPot(ledger)).toEqual([9_600n + PAID, 0n]);
+    expect(await sum(ledger)).toMatchObject({ bought: 9_600n + PAID, used: 0n });
+    // What was paid at a fixed price is charged as that was.
+    expect(await deliver(4, { change: null })).toMatchObject({
+      charged: String(PAID),
+      reason: "fixed-price",
+    });
+    expect(await inPot(ledger)).toEqual([9_600n + PAID, 0n]);
+    // Nor is it paid back beside that, or given once more.
+    const { key } = examplePayment(1);
+    const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
+    expect(await ledger.step(key, { kind: "resolve", resolution })).toMatchObject({
+      kind: "refused",
+      reason: expect.stringMatching(/balance/),
+    });
+    expect(await ledger.step(key, { kind: "change", fill: { pot: POT, amount: 1n } })).toBe(false);
+    const note = "400 charged for 200 used, 9600 in its buyer's balance";
+    expect((await ledger.books.show(key))?.events.at(-1)).toMatchObject({ note });
+  });
+
+  it("nothing is left of an answer that was not delivered, and all of it is owed", async () => {
+    const { ledger } = place();
+    const payment = examplePayment(1);
+    const { key } = payment;
+    await ledger.step(key, {
+      kind: "claim",
+      terms: termsOf(payment, { route: ROUTE, change: POT }),
+    });
+    await sign(ledger, [payment]);
+    await settle(ledger, payment);
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+    expect(await inPot(ledger)).toEqual([0n, 0n]);
+    expect(await ledger.step(key, { kind: "status" })).toMatchObject({
+      state: "SETTLED",
+      metered: null,
+    });
+    // By a route that is not charged by use any more.
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "delivered" });
+    expect(await ledger.step(key, { kind: "status" })).toMatchObject({
+      metered: { charged: String(PAID), change: "0", reason: "not-metered" },
+    });
+    expect(await inPot(ledger)).toEqual([0n, 0n]);
   });
 
   it("change of a payment that is paid is put into a pot once, and no more than was paid", async () => {
