@@ -1,6 +1,5 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
-  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -41,6 +40,8 @@ import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
 import type { ToldPass } from "../x402/pass-offers.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
+import { passesExtension } from "../x402/pass-offers.ts";
+import { BALANCE_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -119,9 +120,10 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const { engine, fills } = sideOf(action, engines, base);
+    const side = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
+      const { engine } = side;
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
     return (method) => {
@@ -129,7 +131,11 @@ export function* snapshotSteps(
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
       const opening = toldPasses(route, config);
-      const told = { protocol, service, identifier, memo, signIn, passes: opening };
+      const extensions = {
+        ...(action.credits && prepaidExtension(base ?? "")),
+        ...passesExtension(opening),
+      };
+      const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);
       const { isSettledAfter } = known;
       const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
@@ -149,8 +155,8 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const sold = { members, fills, ...known };
-      return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+      const sold = { members, ...side, ...known };
+      return { kind: "priced", label: route.key, meter, offers, page, ...sold };
     };
   };
   const kept = new KeptPrices<PricedPlan>();

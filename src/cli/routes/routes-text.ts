@@ -49,10 +49,13 @@ function ruleRows({
   upstream,
   line,
   settle,
+  credits,
   members = {},
   ways = [],
 }: RuleView): readonly Cells[] {
-  const when = settle === undefined ? "" : ", after the work";
+  const when =
+    (settle === undefined ? "" : ", after the work") +
+    (credits === undefined ? "" : ", or from a balance");
   const [first, ...others] =
     action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
