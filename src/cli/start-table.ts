@@ -91,9 +91,8 @@ function describe(route: RouteSettings, config: Config): string {
       ? `${amountAtomic} ${asset.symbol} units on ${network}`
       : `${dollars} on ${network}`,
   );
-  const prepaid = action.credits ? ["or from a balance"] : [];
   const ways = waysText(route, action, config);
-  return [offers.join(", "), ...action.prices.map(memberPrice), ...prepaid, ...ways].join("; ");
+  return [offers.join(", "), ...action.prices.map(memberPrice), ...ways].join("; ");
 }
 
 function memberPrice({ group, offers }: MemberPrice): string {

@@ -1,5 +1,6 @@
 /** How a priced route is had beside a payment for each request: in words for people, and as facts for programs. */
 import type { ToldPass } from "../x402/pass-offers.ts";
+import { CREDITS_PATH } from "../x402/prepaid.ts";
 import { lastingText, type PassSettings } from "./passes.ts";
 import type { QuotaSettings } from "./routes/quota.ts";
 import type { PricedAction, RouteSettings } from "./routes/routes.ts";
@@ -10,6 +11,7 @@ export interface PassGround {
   readonly publicUrl: string | null;
 }
 
+type BesidePayments = Pick<PricedAction, "quota" | "grants" | "credits">;
 type KnownRoute = Pick<RouteSettings, "key" | "host">;
 
 /** Those that open a route; of the file's own site. */
@@ -45,7 +47,7 @@ const BY = { address: "of an address", payer: "of an account that signs in" } as
 /** Sentences without a final period. */
 export function waysText(
   route: KnownRoute,
-  { quota, grants }: Pick<PricedAction, "quota" | "grants">,
+  { quota, grants, credits }: BesidePayments,
   ground: PassGround,
 ): readonly string[] {
   const ways: string[] = [];
@@ -58,6 +60,8 @@ export function waysText(
     const often = times === null ? "" : `, ${times} requests`;
     ways.push(`the pass ${name} opens it: ${price} for ${lastingText(forMs)}${often} at ${path}`);
   }
+  if (credits)
+    ways.push(`a session may pay it from what its account has prepaid at ${CREDITS_PATH}`);
   return ways;
 }
 
@@ -68,7 +72,7 @@ function quotaText({ requests, windowMs, by }: QuotaSettings): string {
 /** The same for programs; nothing where there is none. */
 export function waysFacts(
   route: KnownRoute,
-  { quota, grants }: Pick<PricedAction, "quota" | "grants">,
+  { quota, grants, credits }: BesidePayments,
   ground: PassGround,
 ): Readonly<Record<string, unknown>> {
   const passes = toldPasses(route, ground);
@@ -83,5 +87,6 @@ export function waysFacts(
       },
     }),
     ...(passes.length > 0 && { passes }),
+    ...(credits && { credits: { buy: `${ground.publicUrl ?? ""}${CREDITS_PATH}` } }),
   };
 }

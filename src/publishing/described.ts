@@ -16,7 +16,6 @@ import type { NetworkStates, Offer, Offers } from "../payments/sale/offers.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
-import { CREDITS_PATH } from "../x402/prepaid.ts";
 import { flowOf, requirementsV2, resourceV2 } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { routeView } from "./catalogue.ts";
@@ -69,11 +68,6 @@ export class Fates {
   }
 }
 
-/** Where credits are bought. */
-function creditsAt(publicUrl: string): string {
-  return publicUrl + CREDITS_PATH;
-}
-
 function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
@@ -86,10 +80,7 @@ function leastOf({ computed }: PricedAction): string | undefined {
   return computed?.from.slice(1);
 }
 
-export function soldRoute(
-  { route, action, entry, offers, ways }: SoldEntry,
-  publicUrl: string,
-): SoldRoute {
+export function soldRoute({ route, action, entry, offers, ways }: SoldEntry): SoldRoute {
   const { description, mimeType, input, outputSchema } = action;
   const { methods, pattern } = route;
   return {
@@ -102,7 +93,6 @@ export function soldRoute(
     input,
     outputSchema,
     least: leastOf(action),
-    ...(action.credits && { credits: creditsAt(publicUrl) }),
     tags: entry.service?.tags ?? [],
     accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
   };
@@ -151,22 +141,16 @@ export function onlyStopped(stopped: StopSource): NetworkStates {
   };
 }
 
-/**
- * Where each request has its own price, the ways to pay tell the most of it; where credits are bought that it takes, and how it
- * is had beside a payment. What the file says itself comes first.
- */
+/** Where each request has its own price, the ways to pay tell the most of it. What the file says itself comes first. */
 export function metadataOf(
   route: RouteSettings,
   action: PricedAction,
   ground: PassGround,
 ): PricedAction["metadata"] {
-  const { metadata, computed, credits } = action;
-  return {
-    ...(computed !== null && { price: { from: computed.from, to: computed.to } }),
-    ...(credits && { credits: { buy: creditsAt(ground.publicUrl ?? "") } }),
-    ...waysFacts(route, action, ground),
-    ...metadata,
-  };
+  const { metadata, computed } = action;
+  const ways = waysFacts(route, action, ground);
+  if (computed === null) return { ...ways, ...metadata };
+  return { price: { from: computed.from, to: computed.to }, ...ways, ...metadata };
 }
 
 export function isTemplate({ segments }: RouteSettings): boolean {

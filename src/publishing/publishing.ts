@@ -349,7 +349,7 @@ export class Publications {
           listingV2,
           versions,
           contact,
-          sold: payable.map((each) => soldRoute(each, publicUrl)),
+          sold: payable.map((each) => soldRoute(each)),
           description: typeof openapi === "string" ? null : openapi.description,
           fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
         });

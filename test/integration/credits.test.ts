@@ -255,7 +255,7 @@ describe("that credits may be spent", () => {
     expect(byUrl.get("/weather")?.metadata).toMatchObject({ credits: { buy: BUY } });
     expect(byUrl.get("/plain")?.metadata).toBeUndefined();
     const { paths } = await json("/openapi.json");
-    expect(paths["/weather"].get.description).toContain(BUY);
+    expect(paths["/weather"].get.description).toContain("/.x402/credits");
     expect(paths["/plain"].get.description).toBeUndefined();
     expect(Object.keys(paths["/.x402/credits/1"])).toEqual(["get", "post"]);
     const text = await (await fetch(`${shop.url}/llms.txt`)).text();

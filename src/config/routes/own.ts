@@ -5,11 +5,11 @@
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import type { Path } from "../reading/tree.ts";
-import { methodsOverlap, shapeOf } from "./conflicts.ts";
 import { OWN_PATHS, OWN_UPSTREAM, type OwnGoods } from "./own-goods.ts";
 import type { OfferSettings } from "./pricing.ts";
 import { readRouteKey } from "./route-key.ts";
 import { sitePath } from "./route-path.ts";
+import { methodsOverlap, shapeOf } from "./conflicts.ts";
 import { ownAction, type OwnTerms, type RouteSettings, type UsualTerms } from "./routes.ts";
 
 /** One that is to be made. */
