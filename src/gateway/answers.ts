@@ -256,6 +256,9 @@ const EXPOSED_BESIDE = [
   "Link",
   CHARGED_HEADER,
   CREDITS_HEADER,
+  // What is left of what is counted.
+  "RateLimit",
+  "RateLimit-Policy",
 ];
 const EXPOSED = [
   "Access-Control-Expose-Headers",
