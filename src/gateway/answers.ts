@@ -259,6 +259,9 @@ const EXPOSED_BESIDE = [
   CHARGED_HEADER,
   CREDITS_HEADER,
   USAGE_HEADER,
+  // What is left of what is counted.
+  "RateLimit",
+  "RateLimit-Policy",
 ];
 const EXPOSED = [
   "Access-Control-Expose-Headers",
