@@ -1,6 +1,5 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
-  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -12,6 +11,7 @@ import {
   type RouteAction,
   type RouteSettings,
   type Site,
+  toldPasses,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
 import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-plans.ts";
@@ -38,11 +38,14 @@ import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
+import type { ToldPass } from "../x402/pass-offers.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
+import { passesExtension } from "../x402/pass-offers.ts";
+import { BALANCE_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
-import { creditsOf, planTerms, toldPasses } from "./plan-terms.ts";
+import { creditsOf, planTerms } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -117,9 +120,10 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const { engine, fills } = sideOf(action, engines, base);
+    const side = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
+      const { engine } = side;
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
     return (method) => {
@@ -127,14 +131,19 @@ export function* snapshotSteps(
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
       const opening = toldPasses(route, config);
-      const told = { protocol, service, identifier, memo, signIn, passes: opening };
+      const extensions = {
+        ...(action.credits && prepaidExtension(base ?? "")),
+        ...passesExtension(opening),
+      };
+      const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);
       const { isSettledAfter } = known;
       const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        return offerPage(shown, config, priced, drafts.networks, asker !== null);
+        const beside = { asksWho: asker !== null, passes: opening };
+        return offerPage(shown, config, priced, drafts.networks, beside);
       };
       const page = pageOf(offers, action);
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
@@ -146,8 +155,8 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const sold = { members, fills, ...known };
-      return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+      const sold = { members, ...side, ...known };
+      return { kind: "priced", label: route.key, meter, offers, page, ...sold };
     };
   };
   const kept = new KeptPrices<PricedPlan>();
@@ -294,12 +303,15 @@ function offerPage(offers: Offers, ...made: Parameters<typeof pageWriter>): Offe
   return new OfferPage(offers, pageWriter(...made), computed === null ? 0 : PLAIN_PAGES);
 }
 
+/** Passes that a page tells: the listing has all. */
+const MAX_PAGE_PASSES = 4;
+
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
   { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
   drafted: ReadonlySet<string>,
-  asksWho: boolean,
+  { asksWho, passes }: { readonly asksWho: boolean; readonly passes: readonly ToldPass[] },
 ): PageWriter {
   const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
@@ -319,6 +331,9 @@ function pageWriter(
       // Small answers are kept, large ones may be fetched again: the page cannot know which it will be.
       againSeconds: Math.max(REPLAY_MS, repeat?.forMs ?? 0) / 1000,
       asksWho,
+      passes: passes.slice(0, MAX_PAGE_PASSES).map(({ url, name, price }) => {
+        return { url, text: `${name}, ${price}` };
+      }),
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

@@ -19,7 +19,6 @@ import type { Config } from "./document.ts";
 import { isText, readYaml } from "./reading/yaml-document.ts";
 
 export { countsOf, formatProblems } from "./reading/format.ts";
-export { BALANCE_PATH, CREDITS_PATH } from "./credits.ts";
 export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";
@@ -41,6 +40,7 @@ export type { OfferSettings } from "./routes/pricing.ts";
 export type { OwnGoods, PassGoods } from "./routes/own-goods.ts";
 export { soldNetworks } from "./routes/sold-networks.ts";
 export { lastingText, type PassSettings } from "./passes.ts";
+export { passesOf, toldPasses, waysFacts, waysText, type PassGround } from "./ways.ts";
 export type { GrantSettings } from "./routes/after-sale.ts";
 export type { QuotaSettings } from "./routes/quota.ts";
 export type { PricedAction, RouteAction, RouteSettings } from "./routes/routes.ts";

@@ -21,6 +21,8 @@ export interface SoldRoute {
   /** Names of its variables in their order. */
   readonly variables: readonly string[];
   readonly description: string;
+  /** How it is had beside a payment for each request: sentences without a final period. */
+  readonly ways?: readonly string[];
   /** "": not known. */
   readonly mimeType: string;
   /** What the configuration says of each part of a request, by name. */
@@ -60,7 +62,7 @@ export function writeOperation(
   names: readonly string[],
   versions: Versions,
 ): DescriptionValues {
-  const { description, input, accepts } = route;
+  const { description, input, accepts, ways = [] } = route;
   const known = recordOf(input.pathParams);
   const variables = names.map((name, index) => {
     const told = ownOf(known, route.variables[index] ?? "");
@@ -75,6 +77,7 @@ export function writeOperation(
   return {
     operationId: operationId(method, route.path),
     ...(description === "" ? {} : { summary: description }),
+    ...(ways.length > 0 && { description: ways.map((way) => `${way}.`).join(" ") }),
     ...(route.tags.length > 0 && { tags: route.tags }),
     parameters,
     ...(body === null ? {} : { requestBody: body }),

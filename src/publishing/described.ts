@@ -1,12 +1,18 @@
 /** Routes that are sold, as the documents for programs describe them. */
-import type { Config, PricedAction, RouteSettings } from "../config/config.ts";
-import type { CatalogueEntry } from "../discovery/discovery.ts";
+import {
+  waysFacts,
+  type Config,
+  type PassGround,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
+import type { CatalogueEntry, PublicTerms } from "../discovery/discovery.ts";
 import type { Purchase } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
-import type { NetworkStates, Offers } from "../payments/sale/offers.ts";
+import type { NetworkStates, Offer, Offers } from "../payments/sale/offers.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
@@ -17,10 +23,20 @@ import { routeView } from "./catalogue.ts";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
+/** A route of the listing, as it is found. */
+export interface ListedRoute {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  readonly offers: readonly Offer[];
+  readonly terms: PublicTerms;
+}
+
 export interface SoldEntry {
   readonly route: RouteSettings;
   readonly action: PricedAction;
   entry: CatalogueEntry;
+  /** How it is had beside a payment for each request: sentences. */
+  readonly ways: readonly string[];
   readonly offers: Offers;
 }
 
@@ -64,7 +80,7 @@ function leastOf({ computed }: PricedAction): string | undefined {
   return computed?.from.slice(1);
 }
 
-export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {
+export function soldRoute({ route, action, entry, offers, ways }: SoldEntry): SoldRoute {
   const { description, mimeType, input, outputSchema } = action;
   const { methods, pattern } = route;
   return {
@@ -72,6 +88,7 @@ export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRout
     path: writeTemplate(pattern, ({ name }) => `{${name}}`),
     variables: templateVariables(pattern).map(({ name }) => name),
     description,
+    ways,
     mimeType,
     input,
     outputSchema,
@@ -122,4 +139,20 @@ export function onlyStopped(stopped: StopSource): NetworkStates {
     },
     of: () => "open",
   };
+}
+
+/** Where each request has its own price, the ways to pay tell the most of it. What the file says itself comes first. */
+export function metadataOf(
+  route: RouteSettings,
+  action: PricedAction,
+  ground: PassGround,
+): PricedAction["metadata"] {
+  const { metadata, computed } = action;
+  const ways = waysFacts(route, action, ground);
+  if (computed === null) return { ...ways, ...metadata };
+  return { price: { from: computed.from, to: computed.to }, ...ways, ...metadata };
+}
+
+export function isTemplate({ segments }: RouteSettings): boolean {
+  return segments.some(({ kind }) => kind !== "static");
 }

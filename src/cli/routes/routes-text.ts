@@ -49,14 +49,18 @@ function ruleRows({
   upstream,
   line,
   settle,
+  credits,
   members = {},
+  ways = [],
 }: RuleView): readonly Cells[] {
-  const when = settle === undefined ? "" : ", after the work";
+  const when =
+    (settle === undefined ? "" : ", after the work") +
+    (credits === undefined ? "" : ", or from a balance");
   const [first, ...others] =
     action === "priced" ? prices.map((price) => priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...[...others, ...Object.entries(members).map(memberText)].map((price) => {
+    ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
       return ["", "", price, "", ""];
     }),
   ];

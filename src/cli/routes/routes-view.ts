@@ -2,10 +2,12 @@
 import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
+  waysText,
+  type PassGround,
   type Config,
   type OfferSettings,
   type PricedAction,
-  type QuotaSettings,
+  type RouteAction,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -42,14 +44,14 @@ export interface RuleView {
   readonly members?: Readonly<Record<string, readonly PriceView[]>>;
   /** For how long who has paid has all of it, milliseconds. Only where he has. */
   readonly grantMs?: number;
-  /** How often he has it. Only where that is counted. */
-  readonly grantTimes?: number;
-  /** What is free of it before its price begins. Only where something is. */
-  readonly quota?: QuotaSettings;
+  /** How it is had beside a payment for each request, as sentences. Only where it is. */
+  readonly ways?: readonly string[];
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
-  /** Name of the upstream; null where nothing is served. */
+  /** Name of the upstream; null where nothing is served, or the gateway itself answers. */
   readonly upstream: string | null;
+  /** Only where it may be paid from a balance. */
+  readonly credits?: true;
   /** Only where it is paid after the work. */
   readonly settle?: "after";
 }
@@ -105,24 +107,30 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
     ...(action.kind === "priced" && action.computed !== null && { computed: action.computed.by }),
     prices: offers.map(priceView),
     ...(action.kind === "priced" && priceViews(action)),
-    upstream: action.kind === "deny" ? null : action.upstream,
+    upstream: upstreamOf(action),
+    ...(action.kind === "priced" && action.credits && { credits: true }),
     ...(action.kind === "priced" && action.settle === "after" && { settle: action.settle }),
   };
 }
 
+function upstreamOf(action: RouteAction): string | null {
+  if (action.kind === "deny") return null;
+  return action.kind === "priced" && action.own !== undefined ? null : action.upstream;
+}
+
 /** What a route costs those who are known. */
-function priceViews({
-  prices,
-  grants,
-  quota,
-}: PricedAction): Pick<RuleView, "members" | "grantMs" | "grantTimes" | "quota"> {
+function priceViews({ prices, grants }: PricedAction): Pick<RuleView, "members" | "grantMs"> {
   const members = prices.map(({ group, offers }) => [group, offers.map(priceView)] as const);
   return {
     ...(members.length > 0 && { members: Object.fromEntries(members) }),
     ...(grants !== null && { grantMs: grants.forMs }),
-    ...(grants !== null && grants.times !== null && { grantTimes: grants.times }),
-    ...(quota !== null && { quota }),
   };
+}
+
+function waysOf(route: RouteSettings, config: PassGround): Pick<RuleView, "ways"> {
+  const { action } = route;
+  const ways = action.kind === "priced" ? waysText(route, action, config) : [];
+  return ways.length === 0 ? {} : { ways };
 }
 
 function priceView(offer: OfferSettings): PriceView {
@@ -147,7 +155,10 @@ export function siteView(config: Site<Config>): SiteView {
   return {
     listing,
     documents: paths.filter((path) => path !== listing),
-    rules: inWinningOrder(routes).map(ruleView),
+    rules: inWinningOrder(routes).map((route) => ({
+      ...ruleView(route),
+      ...waysOf(route, config),
+    })),
     unmatched: { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null },
   };
 }

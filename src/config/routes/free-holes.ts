@@ -9,7 +9,8 @@ import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "./route-key.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { methodsOverlap, type RouteSettings } from "./routes.ts";
+import { methodsOverlap } from "./conflicts.ts";
+import type { RouteSettings } from "./routes.ts";
 import type { Path } from "../reading/tree.ts";
 
 /** What decides whether a request is free. */

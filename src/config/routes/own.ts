@@ -9,14 +9,8 @@ import { OWN_PATHS, OWN_UPSTREAM, type OwnGoods } from "./own-goods.ts";
 import type { OfferSettings } from "./pricing.ts";
 import { readRouteKey } from "./route-key.ts";
 import { sitePath } from "./route-path.ts";
-import {
-  methodsOverlap,
-  ownAction,
-  shapeOf,
-  type OwnTerms,
-  type RouteSettings,
-  type UsualTerms,
-} from "./routes.ts";
+import { methodsOverlap, shapeOf } from "./conflicts.ts";
+import { ownAction, type OwnTerms, type RouteSettings, type UsualTerms } from "./routes.ts";
 
 /** One that is to be made. */
 export interface OwnRoute extends OwnTerms {

@@ -13,6 +13,7 @@ import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
+import { Conflicts } from "./conflicts.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -366,6 +367,11 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
   }
+  if (block.credits && !tree.has(["credits"])) {
+    const message = "has no effect: nothing says what buyers can prepay";
+    const hint = "add credits: { packs: [$1, $5] } to the file";
+    problems.error([...path, "credits"], fault("missing-key", message, hint));
+  }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
   refuseQuota(block.free, [...path, "free"], context);
   const place = { path, wanted: terms };
@@ -451,47 +457,4 @@ export function ownAction(
   const { own, offers, upstream } = sold;
   const usual = { paymentIdentifier, repeat: null };
   return { ...priced(block, upstream, { offers, prices: [] }, usual), own };
-}
-
-/** Finds keys that match the same requests: the order of a map must not decide between them. */
-class Conflicts {
-  readonly #place: Path;
-  readonly #context: Context;
-  readonly #byShape = new Map<string, { readonly key: string; readonly route: RouteKey }[]>();
-
-  constructor(place: Path, context: Context) {
-    this.#place = place;
-    this.#context = context;
-  }
-
-  check(key: string, route: RouteKey): void {
-    const shape = shapeOf(route);
-    const earlier = this.#byShape.get(shape) ?? [];
-    this.#byShape.set(shape, [...earlier, { key, route }]);
-    const rival = earlier.find((each) => methodsOverlap(each.route, route));
-    if (rival === undefined) return;
-    const where = this.#context.problems.where([...this.#place, rival.key]);
-    const message = `matches the same requests as ${JSON.stringify(rival.key)} on ${where}`;
-    const hint = "remove one of them, or give them different methods";
-    const found = fault("duplicate-route", message, hint);
-    this.#context.problems.errorAtKey([...this.#place, key], found);
-  }
-}
-
-/** The names of parameters do not matter for what a pattern matches. */
-export function shapeOf({ segments }: RouteKey): string {
-  return segments
-    .map((segment) => (segment.kind === "static" ? segment.text : `:${segment.kind}`))
-    .join("/");
-}
-
-/** Whether one method is served by both; `GET` covers `HEAD`. */
-export function methodsOverlap(left: RouteKey, right: RouteKey): boolean {
-  if (left.methods === null || right.methods === null) return true;
-  const served = new Set(left.methods.flatMap(covered));
-  return right.methods.flatMap(covered).some((method) => served.has(method));
-}
-
-function covered(method: string): readonly string[] {
-  return method === "GET" ? ["GET", "HEAD"] : [method];
 }
