@@ -114,6 +114,8 @@ function* unpricedSteps(before: readonly Config[], after: Config): Steps<readonl
       for (const route of routes) {
         yield;
         if (route.action.kind !== "priced" || found.has(route.key)) continue;
+        // No backend has what the gateway itself sells.
+        if (route.action.own !== undefined) continue;
         const path = examplePath(route);
         const method = (route.methods ?? USUAL_METHODS).find((each) =>
           asked.some((name) => isFree.get(name)?.(each, path)),

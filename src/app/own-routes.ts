@@ -1,11 +1,5 @@
 /** What the gateway's own routes sell: what a payment for one fills, and what its buyer is told of it. */
-import {
-  BALANCE_PATH,
-  CREDITS_PATH,
-  type Config,
-  type OwnGoods,
-  type PassGoods,
-} from "../config/config.ts";
+import type { Config, OwnGoods, PassGoods } from "../config/config.ts";
 import type { BalanceTerms } from "../gateway/balances.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
@@ -14,6 +8,7 @@ import type { Filling } from "../payments/sale/admission.ts";
 import { sameAddress } from "../x402/address.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork, type Network } from "../x402/network.ts";
+import { BALANCE_PATH, CREDITS_PATH } from "../x402/prepaid.ts";
 import { SESSION_HEADER } from "../x402/session.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";

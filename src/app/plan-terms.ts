@@ -3,6 +3,7 @@ import type { PassSettings, PricedAction, RouteSettings } from "../config/config
 import { declaredInput } from "../gateway/declared-input.ts";
 import { Metering } from "../gateway/metered-answer.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
+import { CREDITS_HEADER, CREDITS_PATH } from "../x402/prepaid.ts";
 import { passLinks, type ToldPass } from "../x402/pass-offers.ts";
 import { CreditPrice } from "../payments/credits/credit-price.ts";
 
@@ -48,7 +49,10 @@ export function planTerms(
     goods: goods.length === 0 ? NO_GOODS : new Set(goods),
     input: action.checkInput ? declaredInput(action.input, route.segments) : null,
     grants: [...own, ...opening],
-    links: passLinks(toldPasses(route, { passes, publicUrl })),
+    links: [
+      ...passLinks(toldPasses(route, { passes, publicUrl })),
+      ...(action.credits ? [CREDITS_HEADER, `${publicUrl ?? ""}${CREDITS_PATH}`] : []),
+    ],
     quota,
     isSettledAfter: action.settle === "after",
     credits: creditsOf(action),

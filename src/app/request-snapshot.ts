@@ -1,6 +1,5 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
 import {
-  BALANCE_PATH,
   isShadowed,
   PUBLISHED_PATHS,
   shadowPriceOf,
@@ -45,6 +44,8 @@ import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
+import { passesExtension } from "../x402/pass-offers.ts";
+import { BALANCE_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -123,21 +124,25 @@ export function* snapshotSteps(
     meter: RouteMeter,
   ): ((method: string) => RoutePlan) => {
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
-    const { engine, fills } = sideOf(action, engines, base);
+    const side = sideOf(action, engines, base);
     if (action.kind === "free") {
       const shadow = shadowOf(route);
+      const { engine } = side;
       return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
     }
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
-      const opening = toldPasses(route, config);
-      const told = { protocol, service, identifier, memo, signIn, passes: opening };
+      const extensions = {
+        ...(action.credits && prepaidExtension(base ?? "")),
+        ...passesExtension(toldPasses(route, config)),
+        ...meteredExtension(action),
+      };
+      const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);
       const { isSettledAfter } = known;
-      const quoted = { ...told, blockhashes, networks, ...extensionsOf(action) };
-      const terms = { ...quoted, route: route.key, isSettledAfter };
+      const terms = { ...told, blockhashes, networks, route: route.key, isSettledAfter };
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
@@ -153,8 +158,8 @@ export function* snapshotSteps(
         const credits = creditsOf(priced);
         return { group, list, offers: shown, page: pageOf(shown, priced), credits };
       });
-      const sold = { members, fills, ...known };
-      return { kind: "priced", label: route.key, meter, engine, offers, page, ...sold };
+      const sold = { members, ...side, ...known };
+      return { kind: "priced", label: route.key, meter, offers, page, ...sold };
     };
   };
   const kept = new KeptPrices<PricedPlan>();
@@ -197,8 +202,8 @@ export function* snapshotSteps(
 }
 
 /** Buyers of version 2 are told by what it is charged. */
-function extensionsOf({ metered }: PricedAction): Pick<QuoteTerms, "extensions"> {
-  return metered === null ? {} : { extensions: { metered: { info: toldMeter(metered) } } };
+function meteredExtension({ metered }: PricedAction): NonNullable<QuoteTerms["extensions"]> {
+  return metered === null ? {} : { metered: { info: toldMeter(metered) } };
 }
 
 /** What is sold at the file's own site, and under the name of each other host. */

@@ -21,7 +21,7 @@ const MAX_CHAINS = 64;
 /** Longest token of a session, characters. */
 const MAX_TOKEN = 1_024;
 
-export interface SigningIn {
+export interface AskedToProve {
   /** Any URL of the seller. */
   readonly url: URL;
   readonly purse: BuyerKey;
@@ -36,7 +36,7 @@ export interface SigningIn {
  * The value of {@link SIGN_IN_HEADER}, good for minutes and for one request; or a sentence on why there is none.
  * @throws {NoAnswer}
  */
-export async function signIn(signing: SigningIn): Promise<Result<string, string>> {
+export async function signIn(signing: AskedToProve): Promise<Result<string, string>> {
   const { url, purse } = signing;
   const asked = await ask(signing, { method: "GET", path: SIGN_IN_PATH, headers: [] });
   if (!asked.ok) return asked;
@@ -62,7 +62,7 @@ export async function signIn(signing: SigningIn): Promise<Result<string, string>
  * A session for a while, to be shown as `X-402-Session` at that seller alone; or a sentence.
  * @throws {NoAnswer}
  */
-export async function openSession(signing: SigningIn): Promise<Result<string, string>> {
+export async function openSession(signing: AskedToProve): Promise<Result<string, string>> {
   const signed = await signIn(signing);
   if (!signed.ok) return signed;
   const headers = [[SIGN_IN_HEADER, signed.value]] as const;
@@ -82,7 +82,7 @@ interface Asked {
 
 /** One request to the seller, whose answer is small. @throws {NoAnswer} */
 export async function ask(
-  { url, silenceMs, signal }: Pick<SigningIn, "url" | "silenceMs" | "signal">,
+  { url, silenceMs, signal }: Pick<AskedToProve, "url" | "silenceMs" | "signal">,
   {
     method,
     path,
@@ -127,7 +127,7 @@ function readInfo(said: unknown): ChallengeInfo | undefined {
 /** The seller's first one that the key is for, among those that are wanted. */
 function networkFor(
   said: unknown,
-  { purse, networks }: Pick<SigningIn, "purse" | "networks">,
+  { purse, networks }: Pick<AskedToProve, "purse" | "networks">,
 ): Network | undefined {
   const { supportedChains } = Object(said);
   const chains: readonly unknown[] = Array.isArray(supportedChains) ? supportedChains : [];

@@ -89,7 +89,8 @@ function describe({ action }: RouteSettings): string {
       ? `${amountAtomic} ${asset.symbol} units on ${network}`
       : `${dollars} on ${network}`,
   );
-  return [offers.join(", "), ...action.prices.map(memberPrice)].join("; ");
+  const prepaid = action.credits ? ["or from a balance"] : [];
+  return [offers.join(", "), ...action.prices.map(memberPrice), ...prepaid].join("; ");
 }
 
 function memberPrice({ group, offers }: MemberPrice): string {

@@ -19,7 +19,6 @@ import type { Config } from "./document.ts";
 import { isText, readYaml } from "./reading/yaml-document.ts";
 
 export { countsOf, formatProblems } from "./reading/format.ts";
-export { BALANCE_PATH, CREDITS_PATH } from "./credits.ts";
 export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
 export type { Environment } from "./reading/environment.ts";

@@ -1,17 +1,13 @@
 /** `credits`: what buyers can prepay at once, and what of it a process may have answered before that is written. */
 import { z } from "zod";
 import { formatAmount, parseDollars, type PriceProblem } from "../x402/amount.ts";
+import { BALANCE_PATH, CREDITS_PATH } from "../x402/prepaid.ts";
 import type { Context } from "./reading/context.ts";
 import type { OwnRoute } from "./routes/own.ts";
 import type { Pricing } from "./routes/pricing.ts";
 import { bad, fault, ONE_OF_TWO } from "./reading/reading.ts";
 import { described, listOf, map, matching, optional, reader } from "./reading/shapes.ts";
 import { ok } from "../x402/result.ts";
-
-/** Where a balance is told. */
-export const BALANCE_PATH = "/.x402/balance";
-/** Where the first pack is sold; each is below it, too. */
-export const CREDITS_PATH = "/.x402/credits";
 
 export interface CreditsConfig {
   /** What is sold at once, dollars as written: `$5`; 1 to {@link MAX_PACKS}, all different, in the order written. */

@@ -41,7 +41,7 @@ const pass = map({
   ),
   routes: described(
     listOf(plainText),
-    "Keys of the routes that it opens, as they are written below `routes`: [GET /articles/*, GET /archive/*].",
+    "Keys of the routes that it opens, as they are written below `routes`: [GET /articles/:id, GET /archive/:id].",
   ),
   for: described(grantFor, "How long after it was paid."),
   times: optional(

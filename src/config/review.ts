@@ -89,6 +89,7 @@ export function review(whole: Config, document: ConfigDocument, context: Context
   reviewChecksums(context);
   if (isComplete) reviewMembers(config, context);
   if (isComplete) reviewPasses(config, context);
+  if (isComplete) reviewCredits(config.credits, priced, context);
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);
@@ -386,5 +387,25 @@ function reviewMembers(
         "key",
       );
     }
+  }
+}
+
+/** Who has prepaid wants to spend it, and what is prepaid is the stablecoin of each network. */
+function reviewCredits(
+  credits: Config["credits"],
+  routes: readonly Priced[],
+  { problems, tree }: Context,
+): void {
+  if (credits === null || !tree.intact(["credits"])) return;
+  const taking = routes.filter(({ action }) => action.credits);
+  if (taking.length === 0) {
+    const message = "can be spent nowhere: no route takes them";
+    const hint = "write credits: true for a route";
+    problems.add("warning", ["credits"], fault("idle-credits", message, hint), "key");
+  }
+  for (const { path } of taking.filter(({ action }) => !action.offers.some(isDollar))) {
+    const message = "has no effect: the route is paid in no token that is prepaid";
+    const hint = "accept the USDC of a network";
+    problems.add("warning", [...path, "credits"], fault("idle-credits", message, hint));
   }
 }

@@ -137,7 +137,9 @@ function describe({ resource, accepts, metadata }: DiscoveredResource): string {
   const said =
     text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
-  return `- ${link}: ${sentence(said)}Price: ${prices}.`;
+  const { buy } = Object(metadata?.["credits"]);
+  const prepaid = typeof buy === "string" ? ` Or from credits, bought at ${address(buy)}.` : "";
+  return `- ${link}: ${sentence(said)}Price: ${prices}.${prepaid}`;
 }
 
 /** Below a route: what it wants to be sent and what comes back, as far as it is declared. */

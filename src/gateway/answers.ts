@@ -8,6 +8,7 @@ import type { Offers } from "../payments/sale/offers.ts";
 import { saidOfStop, secondsUntil } from "../payments/sale/stops.ts";
 import { systemTime } from "../time/time.ts";
 import { printable } from "../x402/printable.ts";
+import { CREDITS_HEADER } from "../x402/prepaid.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { X402_VERSION, type SettleResponse, type X402Version } from "../x402/x402.ts";
@@ -257,6 +258,7 @@ const EXPOSED_BESIDE = [
   "Link",
   CHARGED_HEADER,
   USAGE_HEADER,
+  CREDITS_HEADER,
 ];
 const EXPOSED = [
   "Access-Control-Expose-Headers",

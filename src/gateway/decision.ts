@@ -98,7 +98,7 @@ export interface PricedPlan {
   readonly members: readonly MemberTerms[];
   /** Who has it without paying again, since he has paid for one of these routes. */
   readonly grants: readonly Grant[];
-  /** Where passes are bought that open it: raw header lines. */
+  /** Raw lines of each 402 beside what it asks for: where else it may be paid, or has been. */
   readonly links: readonly string[];
   /** What is had of it before its price begins; null: nothing. */
   readonly quota: QuotaTerms | null;

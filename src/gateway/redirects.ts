@@ -69,8 +69,8 @@ export function readRedirect(
   if (plan === null || plan.kind === "deny" || snapshot.documents.has(path)) return null;
   const isSameBackend = plan.engine === decision.plan.engine;
   if (plan.kind === "free") return { method, target, sold: null, isSameBackend };
-  // What it costs depends on what is sent there.
-  if (plan.computed !== undefined) return null;
+  // What it costs depends on what is sent there, or it is more than an answer: nothing is filled by what was paid before.
+  if (plan.computed !== undefined || plan.fills !== undefined) return null;
   // Nor is what is charged by use paid at a fixed price, or the other way.
   if (plan.metering?.terms !== decision.plan.metering?.terms) return null;
   const accepts = plan.offers.requirements(snapshot.publicUrl + target, versionOf(decision));

@@ -2,6 +2,7 @@
 import { declaredExample } from "../x402/declared-example.ts";
 import { JSON_TYPES } from "../x402/json.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
+import { SESSION_HEADER } from "../x402/session.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import {
@@ -38,6 +39,8 @@ export interface SoldRoute {
   readonly accepts: readonly PaymentRequirements[];
   /** `0.001`: dollars of the cheapest request, where each has its own price; `accepts` has the most then. */
   readonly least?: string | undefined;
+  /** Where credits are bought that it takes in place of a payment, absolute. Default: it takes none. */
+  readonly credits?: string;
 }
 
 const BODY_TYPES = {
@@ -75,6 +78,7 @@ export function writeOperation(
   return {
     operationId: operationId(method, route.path),
     ...(description === "" ? {} : { summary: description }),
+    ...(route.credits !== undefined && { description: prepaidSentence(route.credits) }),
     ...(route.tags.length > 0 && { tags: route.tags }),
     parameters,
     ...(body === null ? {} : { requestBody: body }),
@@ -82,6 +86,10 @@ export function writeOperation(
     security: [],
     "x-payment-info": paymentInfo(accepts, versions, route.least),
   };
+}
+
+function prepaidSentence(buy: string): string {
+  return `May be paid from credits, which are bought at ${buy}, with a session in ${SESSION_HEADER} in place of a payment.`;
 }
 
 function operationId(method: string, path: string): string {

@@ -9,6 +9,7 @@ import { formatAmount } from "../x402/amount.ts";
 import { declaredExample } from "../x402/declared-example.ts";
 import { networkOf } from "../x402/network.ts";
 import { isSameToken } from "../x402/token.ts";
+import { CREDITS_PATH } from "../x402/prepaid.ts";
 import type { X402Version } from "../x402/x402.ts";
 import { compare, type CatalogueItem } from "../discovery/catalogue.ts";
 import { entryName, searchItems, type Catalogue } from "../discovery/discovery.ts";
@@ -192,6 +193,7 @@ export function routeView(
       sample === undefined || typeof sample === "string"
         ? (sample ?? null)
         : JSON.stringify(sample, null, 2),
+    ...(action.credits && { credits: base + CREDITS_PATH }),
     quality: quality === undefined ? "" : wordsOn(quality),
   };
 }

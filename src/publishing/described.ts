@@ -1,5 +1,5 @@
 /** Routes that are sold, as the documents for programs describe them. */
-import type { Config, PricedAction, RouteSettings } from "../config/config.ts";
+import { toldMeter, type Config, type PricedAction, type RouteSettings } from "../config/config.ts";
 import type { CatalogueEntry } from "../discovery/discovery.ts";
 import type { Purchase } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
@@ -10,6 +10,7 @@ import type { NetworkStates, Offers } from "../payments/sale/offers.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
+import { CREDITS_PATH } from "../x402/prepaid.ts";
 import { flowOf, requirementsV2, resourceV2 } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { routeView } from "./catalogue.ts";
@@ -52,6 +53,11 @@ export class Fates {
   }
 }
 
+/** Where credits are bought. */
+function creditsAt(publicUrl: string): string {
+  return publicUrl + CREDITS_PATH;
+}
+
 function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
@@ -64,7 +70,10 @@ function leastOf({ computed, metered }: PricedAction): string | undefined {
   return metered === null ? computed?.from.slice(1) : "0";
 }
 
-export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRoute {
+export function soldRoute(
+  { route, action, entry, offers }: SoldEntry,
+  publicUrl: string,
+): SoldRoute {
   const { description, mimeType, input, outputSchema } = action;
   const { methods, pattern } = route;
   return {
@@ -76,6 +85,7 @@ export function soldRoute({ route, action, entry, offers }: SoldEntry): SoldRout
     input,
     outputSchema,
     least: leastOf(action),
+    ...(action.credits && { credits: creditsAt(publicUrl) }),
     tags: entry.service?.tags ?? [],
     accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
   };
@@ -121,5 +131,18 @@ export function onlyStopped(stopped: StopSource): NetworkStates {
       return stopped.stops;
     },
     of: () => "open",
+  };
+}
+
+/** Where each request has its own price, the ways to pay tell the most of it; where credits are bought that it takes. */
+export function metadataOf(
+  { metadata, computed, credits, metered }: PricedAction,
+  publicUrl: string,
+): PricedAction["metadata"] {
+  return {
+    ...(computed !== null && { price: { from: computed.from, to: computed.to } }),
+    ...(metered !== null && { meter: toldMeter(metered) }),
+    ...(credits && { credits: { buy: creditsAt(publicUrl) } }),
+    ...metadata,
   };
 }

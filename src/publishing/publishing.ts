@@ -12,7 +12,6 @@ import {
   type Config,
   type PricedAction,
   type RouteSettings,
-  toldMeter,
 } from "../config/config.ts";
 import {
   catalogueSteps,
@@ -44,7 +43,14 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { atOnce, inTurns, type Steps } from "../time/breath.ts";
 import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
-import { Fates, onlyStopped, purchaseOf, soldRoute, type SoldEntry } from "./described.ts";
+import {
+  Fates,
+  metadataOf,
+  onlyStopped,
+  purchaseOf,
+  soldRoute,
+  type SoldEntry,
+} from "./described.ts";
 import { codingFor } from "../http/content-coding.ts";
 import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
 import { networkOf } from "../x402/network.ts";
@@ -333,7 +339,7 @@ export class Publications {
           listingV2,
           versions,
           contact,
-          sold: payable.map(soldRoute),
+          sold: payable.map((each) => soldRoute(each, publicUrl)),
           description: typeof openapi === "string" ? null : openapi.description,
           fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
         });
@@ -397,7 +403,7 @@ function* listed({
       resource,
       methods,
       accepts: new Offers(offers).requirements(resource),
-      metadata: metadataOf(action),
+      metadata: metadataOf(action, publicUrl ?? ""),
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
       ...(action.settle === "after" && { isSettledAfter: true }),
@@ -405,13 +411,6 @@ function* listed({
     found.push({ route, action, offers, terms });
   }
   return found;
-}
-
-/** Where each request has its own price, the ways to pay tell the most of it. */
-function metadataOf({ metadata, computed, metered }: PricedAction): PricedAction["metadata"] {
-  if (metered !== null) return { meter: toldMeter(metered), ...metadata };
-  if (computed === null) return metadata;
-  return { price: { from: computed.from, to: computed.to }, ...metadata };
 }
 
 function* soldSteps(

@@ -44,6 +44,8 @@ export interface CatalogueRoute {
   readonly bodyType: string | null;
   /** A sample of what is sold; null: none is declared. */
   readonly sample: string | null;
+  /** Where credits are bought that it takes, absolute. Default: it takes none. */
+  readonly credits?: string;
   /** How well it was delivered, in words; "": nothing is known. */
   readonly quality: string;
 }

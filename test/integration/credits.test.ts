@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { SIGN_IN_HEADER } from "../../src/x402/sign-in.ts";
-import { inHeader, present, PURSE, quote, richBuyer, sign } from "../support/buyer.ts";
+import { headerJson, inHeader, present, PURSE, quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients } from "../support/evm-clients.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
@@ -204,5 +204,63 @@ describe("a balance", () => {
   it("is not there where nothing is prepaid", async () => {
     await using plain = await startGateway({ chain });
     expect((await fetch(plain.url + BALANCE)).status).toBe(404);
+  });
+});
+
+describe("that credits may be spent", () => {
+  const PUBLISHED = "discovery: { openapi: true, llms: true, page: /catalogue }";
+  const ROUTES = `
+  GET /weather: { price: $0.01, description: Weather, credits: true }
+  GET /plain: { price: $0.01, description: Paid on chain alone }
+`;
+  const BUY = `${PUBLIC_URL}/.x402/credits`;
+
+  it("is told with the price of a route that takes them, and stock clients of both versions pay it all the same", async () => {
+    await using shop = await startGateway({ chain, routes: ROUTES, more: CREDITS });
+    const asked = await fetch(`${shop.url}/weather`);
+    expect(asked.headers.get("x-402-credits")).toBe(BUY);
+    const { extensions } = headerJson(asked.headers, "PAYMENT-REQUIRED");
+    expect(extensions["prepaid-credits"].info).toEqual({
+      buy: BUY,
+      balance: `${PUBLIC_URL}/.x402/balance`,
+      session: `${PUBLIC_URL}/.well-known/x402/sign-in`,
+    });
+    const page = await fetch(`${shop.url}/weather`, { headers: { Accept: "text/html" } });
+    expect([page.status, page.headers.get("x-402-credits")]).toEqual([402, BUY]);
+    const plain = await fetch(`${shop.url}/plain`);
+    expect(plain.headers.get("x-402-credits")).toBeNull();
+    expect(
+      headerJson(plain.headers, "PAYMENT-REQUIRED").extensions["prepaid-credits"],
+    ).toBeUndefined();
+    for (const client of Object.values(evmClients)) {
+      const { status } = await client.buy(`${shop.url}/weather`, await richBuyer(chain));
+      expect(status).toBe(200);
+    }
+  });
+
+  it("is told by listing, description, text and page, where packs are listed, too", async () => {
+    const more = `${CREDITS}\n${PUBLISHED}`;
+    await using shop = await startGateway({ chain, routes: ROUTES, more });
+    const json = async (path: string) => Object(await (await fetch(shop.url + path)).json());
+    const { items } = await json("/discovery/resources");
+    const byUrl = new Map<string, { metadata: object }>(
+      items.map((item: { resource: string }) => [item.resource.slice(PUBLIC_URL.length), item]),
+    );
+    expect([...byUrl.keys()].toSorted()).toEqual([
+      "/.x402/credits/0.05",
+      "/.x402/credits/1",
+      "/plain",
+      "/weather",
+    ]);
+    expect(byUrl.get("/weather")?.metadata).toMatchObject({ credits: { buy: BUY } });
+    expect(byUrl.get("/plain")?.metadata).toBeUndefined();
+    const { paths } = await json("/openapi.json");
+    expect(paths["/weather"].get.description).toContain(BUY);
+    expect(paths["/plain"].get.description).toBeUndefined();
+    expect(Object.keys(paths["/.x402/credits/1"])).toEqual(["get", "post"]);
+    const text = await (await fetch(`${shop.url}/llms.txt`)).text();
+    expect(text).toContain(`Or from credits, bought at ${BUY}.`);
+    const catalogue = await (await fetch(`${shop.url}/catalogue`)).text();
+    expect(catalogue).toContain(`Or from <a href="${BUY}">credits</a>`);
   });
 });

@@ -124,7 +124,6 @@ const ROUTE: Readonly<Record<string, unknown>> = {
   free: "100/d by payer",
   checkInput: false,
   settle: "after",
-  credits: true,
   upstream: "other",
 };
 
@@ -372,6 +371,10 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ...["requests", "by"].map((key) =>
     only(`routes.NAME.free.${key}`, ["routes", PAID, "free"], { requests: "7/d", by: "payer" }),
   ),
+  named("routes.NAME.credits", () => [
+    [["credits"], { packs: ["$1"] }],
+    [["routes", PAID, "credits"], true],
+  ]),
   only("credits.packs", ["credits"], { packs: ["$1", "$5"] }),
   only("credits.atRisk", ["credits"], { packs: ["$1"], atRisk: "$2" }),
   named("limits.gas", () => [

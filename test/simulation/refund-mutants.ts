@@ -57,8 +57,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "gives a transfer the number of one that was signed before", {
     file: STEPS,
-    find: "JSON.stringify({ ...FRESH, attempt, isAutomatic })",
-    put: "JSON.stringify({ ...FRESH, attempt: attempt * 0, isAutomatic })",
+    find: "storedFacts({ ...FRESH, ...asked, attempt })",
+    put: "storedFacts({ ...FRESH, ...asked, attempt: attempt * 0 })",
   }),
   caughtBy(CONTRACT, "pays back what another seller has sold", {
     file: RESOLUTION,

@@ -12,7 +12,7 @@ import { MAX_QUOTE_BYTES, readQuote } from "../../buyer/offer.ts";
 import { Heard, sentenceOf } from "../../buyer/presentation.ts";
 import { chargedBy } from "../../buyer/receipt.ts";
 import { locationOf } from "../../buyer/redirect.ts";
-import { ask, openSession, refusalOf, signIn, type SigningIn } from "../../buyer/sign-in.ts";
+import { ask, openSession, refusalOf, signIn, type AskedToProve } from "../../buyer/sign-in.ts";
 import { printable } from "../../config/config.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
@@ -29,7 +29,7 @@ const BALANCE_PATH = "/.x402/balance";
 /** Most balances of one account that are told. */
 const MAX_BALANCES = 64;
 
-export interface Asking extends Omit<SigningIn, "url" | "purse"> {
+export interface Asking extends Omit<AskedToProve, "url" | "purse"> {
   readonly request: BuyerRequest;
   readonly json: boolean;
 }

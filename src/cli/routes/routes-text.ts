@@ -50,10 +50,13 @@ function ruleRows({
   line,
   settle,
   meter,
+  credits,
   members = {},
 }: RuleView): readonly Cells[] {
   const most = meter === undefined ? "" : "up to ";
-  const when = settle === undefined ? "" : ", after the work";
+  const when =
+    (settle === undefined ? "" : ", after the work") +
+    (credits === undefined ? "" : ", or from a balance");
   const [first, ...others] =
     action === "priced" ? prices.map((price) => most + priceText(price) + when) : [action];
   return [

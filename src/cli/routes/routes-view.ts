@@ -7,6 +7,7 @@ import {
   type OfferSettings,
   type PricedAction,
   type QuotaSettings,
+  type RouteAction,
   type RouteSettings,
   type Site,
 } from "../../config/config.ts";
@@ -51,8 +52,10 @@ export interface RuleView {
   readonly computed?: string;
   /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
   readonly meter?: ReturnType<typeof toldMeter>;
-  /** Name of the upstream; null where nothing is served. */
+  /** Name of the upstream; null where nothing is served, or the gateway itself answers. */
   readonly upstream: string | null;
+  /** Only where it may be paid from a balance. */
+  readonly credits?: true;
   /** Only where it is paid after the work. */
   readonly settle?: "after";
 }
@@ -110,9 +113,15 @@ function ruleView({ key, file, line, methods, pattern, action }: RouteSettings):
       action.metered !== null && { meter: toldMeter(action.metered) }),
     prices: offers.map(priceView),
     ...(action.kind === "priced" && priceViews(action)),
-    upstream: action.kind === "deny" ? null : action.upstream,
+    upstream: upstreamOf(action),
+    ...(action.kind === "priced" && action.credits && { credits: true }),
     ...(action.kind === "priced" && action.settle === "after" && { settle: action.settle }),
   };
+}
+
+function upstreamOf(action: RouteAction): string | null {
+  if (action.kind === "deny") return null;
+  return action.kind === "priced" && action.own !== undefined ? null : action.upstream;
 }
 
 /** What a route costs those who are known. */

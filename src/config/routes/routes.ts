@@ -16,7 +16,7 @@ import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
-import { Conflicts } from "./route-conflicts.ts";
+import { Conflicts } from "./conflicts.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -355,6 +355,11 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
   if (block.memo !== undefined && offers.length > 0 && !isOnSolana) {
     const message = "has no meaning on a route that is not paid on Solana";
     problems.errorAtKey([...path, "memo"], fault("unused-key", message));
+  }
+  if (block.credits && !tree.has(["credits"])) {
+    const message = "has no effect: nothing says what buyers can prepay";
+    const hint = "add credits: { packs: [$1, $5] } to the file";
+    problems.error([...path, "credits"], fault("missing-key", message, hint));
   }
   if (block.settle === "after") refuseUnheld(block, [...path, "settle"], context);
   refuseQuota(block.free, [...path, "free"], context);

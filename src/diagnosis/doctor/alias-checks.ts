@@ -44,7 +44,8 @@ function siteChecks(config: Site<Config>): readonly Check[] {
 /** With a whole path and for GET: what may be asked twice without harm. */
 function isAsked({ action, methods, segments }: RouteSettings): boolean {
   const isWhole = segments.every(({ kind }) => kind === "static");
-  return action.kind === "priced" && isWhole && (methods === null || methods.includes("GET"));
+  const isBackends = action.kind === "priced" && action.own === undefined;
+  return isBackends && isWhole && (methods === null || methods.includes("GET"));
 }
 
 class Search {

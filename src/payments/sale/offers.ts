@@ -8,7 +8,6 @@ import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/head
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
-import { passesExtension, type ToldPass } from "../../x402/pass-offers.ts";
 import { SIGN_IN, supportedChains, type ChallengeInfo, type SignIns } from "../../x402/sign-in.ts";
 import {
   flowOf,
@@ -27,6 +26,7 @@ import {
   type SpokenVersions,
   type X402Version,
 } from "../../x402/x402.ts";
+import { bare, encodeOpen, opened } from "./quote-text.ts";
 import { bySoonest, stopOf, stopOn, type Stop, type Stops } from "./stops.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
 
@@ -89,8 +89,6 @@ export interface QuoteTerms {
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
   /** Version 2: whether buyers may name their purchases; default: not. */
   readonly identifier?: IdentifierUse;
-  /** Version 2: what opens it beside a payment for it. Default: nothing. */
-  readonly passes?: readonly ToldPass[];
   /** Version 2: what has to stand as memo in a payment on Solana. Default: whatever a buyer likes. */
   readonly memo?: string | null;
   /** Version 2: asks who a client is that has paid before. Default: nobody is asked. */
@@ -101,10 +99,10 @@ export interface QuoteTerms {
   readonly networks?: NetworkStates | undefined;
   /** Key of the route that it is for, which may be stopped. */
   readonly route?: string;
+  /** Version 2: what else is said of it. Default: nothing. */
+  readonly extensions?: ExtensionsV2;
   /** Version 2: whether it is paid after the work. Default: before. */
   readonly isSettledAfter?: boolean;
-  /** Version 2: what else is told of it. Default: nothing. */
-  readonly extensions?: ExtensionsV2;
 }
 
 /** The largest `PAYMENT-REQUIRED` with extensions, or with a query that it can do without: nginx reads heads of 4,096 bytes. */
@@ -384,7 +382,7 @@ function prepare(
 function beginningsOf(
   offered: readonly Offer[],
   hints: readonly Hint[],
-  { service, signIn, identifier: use = "off", isSettledAfter, ...told }: QuoteTerms,
+  { service, signIn, identifier: use = "off", isSettledAfter, extensions: beside }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
@@ -392,8 +390,7 @@ function beginningsOf(
     requirementsV2(offer, { ...flowOf(isSettledAfter), ...hints[index] }),
   );
   const identifier = identifierExtension(use);
-  const passes = passesExtension(told.passes ?? []);
-  const all = { ...extensionsOf(first), ...identifier, ...passes, ...told.extensions };
+  const all = { ...extensionsOf(first), ...beside, ...identifier };
   const required = bare(use === "required" ? identifier : {});
   const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
   const forms = [
@@ -414,24 +411,6 @@ function beginningsOf(
   const chains = asciiJson(supportedChains(offered.map(({ network }) => network)));
   const behind = `,"supportedChains":${chains}}},${opened({ resource }).slice(1)}`;
   return [{ text: encodeOpen(asking), most: MAX_ASKING, behind }, ...plain];
-}
-
-/** JSON of an object whose last member is one, without their ends: more may be said in that one. */
-function opened(value: object): string {
-  const json = asciiJson(value).slice(0, -2);
-  return json.endsWith("{") ? json : `${json},`;
-}
-
-/** Only whole groups of three bytes can be encoded before what follows is known. */
-function encodeOpen(json: string): string {
-  return encodeAscii(json.padEnd(Math.ceil(json.length / 3) * 3));
-}
-
-/** Without schemas. */
-function bare(extensions: ExtensionsV2): ExtensionsV2 {
-  return Object.fromEntries(
-    Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
-  );
 }
 
 function quoteOf(

@@ -86,7 +86,16 @@ describe("all rules", () => {
     expect(table.stdout).toContain("partners: 0.005 USDC on base-sepolia\n");
     expect(table.stdout).toContain("staff: free\n");
     const { rules } = JSON.parse((await runHere(["routes", sold, "--json"])).stdout);
-    const [articles, rates] = rules;
+    const of = (pattern: string) =>
+      rules.find((each: { pattern: string }) => each.pattern === pattern);
+    const [articles, rates] = [of("/articles/*"), of("/rates/:currency")];
+    expect(of("/.x402/credits/5")).toMatchObject({
+      methods: ["GET", "POST"],
+      prices: [{ dollars: "$5" }],
+      upstream: null,
+    });
+    expect(of("/lookups/:term")).toMatchObject({ credits: true, upstream: "default" });
+    expect(table.stdout).toContain("0.001 USDC on base-sepolia, or from a balance");
     expect(articles).toMatchObject({ pattern: "/articles/*", grantMs: 86_400_000 });
     expect(rates.members).toMatchObject({ partners: [{ dollars: "$0.005" }], staff: [] });
     expect([articles.members, rates.grantMs]).toEqual([undefined, undefined]);

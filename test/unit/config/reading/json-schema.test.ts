@@ -134,6 +134,7 @@ describe("the JSON Schema of configuration files", () => {
       'facilitator.remote.*.confirm: "receipt"',
       'routes.*.repeat.for: "1h"',
       "routes.*.repeat.times: 100",
+      "routes.*.credits: true",
       "discovery.wellKnown: true",
       "discovery.openapi: true",
       "discovery.llms: true",
