@@ -205,11 +205,15 @@ describe("what fails costs nothing", () => {
   });
 });
 
+/** More than fits on the way to somebody who has left: that he has is noticed before the answer is over. */
+const PADDING = 16 * 1024 * 1024;
+
 describe("a buyer who leaves in the middle", () => {
   const leave = async (sold: Sold, body: object): Promise<void> => {
     const leaving = new AbortController();
     const headers = { [PAYMENT_HEADERS[sold.version]]: sold.header };
-    const init = { ...asking({ stream: true, ...body }), headers, signal: leaving.signal };
+    const asked = asking({ stream: true, padding: PADDING, ...body });
+    const init = { ...asked, headers, signal: leaving.signal };
     const answer = await fetch(place(), init);
     await answer.body?.getReader().read();
     leaving.abort();
@@ -277,7 +281,7 @@ describe("from a balance", () => {
     // Who leaves has bought what he has begun, which is read on for him.
     const leaving = new AbortController();
     const begun = await ask(
-      { stream: true, tokens: 50, how: "holds", stream_options: told },
+      { stream: true, tokens: 50, how: "holds", padding: PADDING, stream_options: told },
       { signal: leaving.signal },
     );
     await begun.body?.getReader().read();

@@ -1,6 +1,7 @@
 /**
  * A backend that speaks as OpenAI's API for chats does: JSON, or events with the usage at their end where that is asked for;
- * and, by `how` in its request, one that breaks off, lies, or forgets.
+ * and, by `how` in its request, one that breaks off, lies, or forgets. `padding` is more than a client that has left can have
+ * taken, before its end.
  */
 import type { RequestListener } from "node:http";
 
@@ -19,7 +20,13 @@ export function modelBackend(): ModelBackend {
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const text = Buffer.concat(chunks).toString();
-      const { stream, tokens = 0, how, ...asked } = text === "" ? {} : Object(JSON.parse(text));
+      const {
+        stream,
+        tokens = 0,
+        how,
+        padding = 0,
+        ...asked
+      } = text === "" ? {} : Object(JSON.parse(text));
       const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: tokens };
       if (how === "fails") return response.writeHead(503).end("no");
       if (how === "header") return response.setHeader("X-Usage", String(tokens)).end("fine");
@@ -49,8 +56,12 @@ export function modelBackend(): ModelBackend {
         }
         response.end("data: [DONE]\n\n");
       };
-      if (how === "breaks") return void held.push(() => response.destroy());
-      return how === "holds" ? void held.push(end) : end();
+      const padded = (then: () => void): void => {
+        if (padding === 0) then();
+        else response.write(`: ${"x".repeat(padding)}\n\n`, then);
+      };
+      if (how === "breaks") return void held.push(() => padded(() => response.destroy()));
+      return how === "holds" ? void held.push(() => padded(end)) : end();
     });
   };
   return {
