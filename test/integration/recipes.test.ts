@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { startChain, type Chain } from "../support/chain.ts";
-import { evmClients } from "../support/evm-clients.ts";
+import { evmClients, type EvmPurchase } from "../support/evm-clients.ts";
 import { startGateway, type GatewaySetup, type RunningGateway } from "../support/gateway.ts";
 import { modelBackend } from "../support/model-backend.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
@@ -46,7 +46,7 @@ async function richBuyer(dollars: bigint): Promise<FreshAccount> {
 }
 
 /** By the newest official client. */
-async function buys(url: string, buyer: FreshAccount): Promise<Response> {
+async function buys(url: string, buyer: FreshAccount): Promise<EvmPurchase> {
   const client = Object.values(evmClients).at(-1);
   if (client === undefined) throw new Error("no client");
   return client.buy(url, buyer);
