@@ -133,10 +133,10 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     find: "row.fills === null &&",
     put: "",
   }),
-  caughtBy(CONTRACT, "gives change for what is not paid", {
-    file: "src/ledger/machine.ts",
-    find: "const isPaid = row !== undefined && row.settledTransaction !== null;\n  if (!isPaid || fill",
-    put: "if (row === undefined || fill",
+  caughtBy(CONTRACT, "charges by use what was paid at a fixed price", {
+    file: "src/ledger/metered.ts",
+    find: "const isCharged = pot !== undefined && sale !== undefined && fills === null;",
+    put: "const isCharged = sale !== undefined && fills === null;",
   }),
   caughtBy(CONTRACT, "forgets a payer who has prepaid", {
     file: "src/ledger/sqlite/sqlite-forgetting.ts",

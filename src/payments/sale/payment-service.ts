@@ -93,7 +93,6 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
-  | "change"
   | "answered"
   | "status"
   | HoldEnd;
