@@ -137,23 +137,24 @@ export class PotLeases {
   /** Without a wait where the lease has enough. `signal`: nobody waits any more. */
   reserve(name: string, asked: Reserving, signal?: AbortSignal): Reserved | Promise<Reserved> {
     if (!isCredits(name)) return this.#reserve(name, asked, signal);
-    if (!this.#risk.take(asked.max)) return this.#reserveInTurn(name, asked, signal);
+    if (!this.#risk.take(name, asked.max)) return this.#reserveInTurn(name, asked, signal);
     const reserved = this.#reserve(name, asked, signal);
-    if (reserved instanceof Promise) return reserved.then((each) => this.#atRisk(each, asked));
-    return this.#atRisk(reserved, asked);
+    if (reserved instanceof Promise)
+      return reserved.then((each) => this.#atRisk(name, each, asked));
+    return this.#atRisk(name, reserved, asked);
   }
 
   /** So much is at risk already that what was used has to be written first. */
   async #reserveInTurn(name: string, asked: Reserving, signal?: AbortSignal): Promise<Reserved> {
     for (const pot of this.#dirty) this.#urgent.add(pot);
     this.#wake();
-    const turn = await this.#risk.wait(asked.max, signal);
+    const turn = await this.#risk.wait(name, asked.max, signal);
     if (turn !== "taken") return turn;
-    return this.#atRisk(await this.#reserve(name, asked, signal), asked);
+    return this.#atRisk(name, await this.#reserve(name, asked, signal), asked);
   }
 
-  #atRisk(reserved: Reserved, { max }: Reserving): Reserved {
-    if (!(reserved instanceof PotShare)) this.#risk.give(max);
+  #atRisk(name: string, reserved: Reserved, { max }: Reserving): Reserved {
+    if (!(reserved instanceof PotShare)) this.#risk.give(name, max);
     return reserved;
   }
 
@@ -201,12 +202,12 @@ export class PotLeases {
   readonly #settle: Settling = (pot, { amount, max, route, isLost }) => {
     const isCounted = isCredits(pot.name);
     if (isLost) {
-      if (isCounted) this.#risk.give(max);
+      if (isCounted) this.#risk.give(pot.name, max);
       if (amount > 0n) this.#tellLost(pot, amount);
       return;
     }
     pot.giveBack(max);
-    if (isCounted && amount < max) this.#risk.give(max - amount);
+    if (isCounted && amount < max) this.#risk.give(pot.name, max - amount);
     if (amount === 0n) {
       if (pot.queue.length > 0 || this.#isEnding) this.#hurry(pot);
       return;
@@ -356,7 +357,7 @@ export class PotLeases {
         if (answer === undefined) this.#failed(pot, draw);
         else {
           const { written, lost } = pot.answered(answer);
-          if (written + lost > 0n && isCredits(pot.name)) this.#risk.give(written + lost);
+          if (written + lost > 0n && isCredits(pot.name)) this.#risk.give(pot.name, written + lost);
           if (lost > 0n) this.#tellLost(pot, lost);
           this.#serve(pot, draw);
         }
