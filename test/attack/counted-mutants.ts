@@ -104,6 +104,16 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
     find: '    if (!("kind" in free)) return this.#known(visit, own, "quota", free);\n    const bought = await this.#counted.ofPurchase(granted, visit);\n',
     put: '    const bought = await this.#counted.ofPurchase(granted, visit);\n    if (!("kind" in free) && granted.length === 0) return this.#known(visit, own, "quota", free);\n',
   }),
+  caughtBy(SHOP_TEST, "has a page of another site use up what was paid for", {
+    file: PASSING,
+    find: `    if (!isOwn && plan.quota?.by !== "address") return granted.length > 0 ? NOT_MEANT : NOTHING;\n`,
+    put: "",
+  }),
+  caughtBy(SHOP_TEST, "has a page of another site use up what was paid for, where some is free", {
+    file: PASSING,
+    find: `    if (!isOwn) return granted.length > 0 ? NOT_MEANT : free;\n`,
+    put: "",
+  }),
   caughtBy(SHOP_TEST, "never takes off what was used", {
     file: PASSING,
     find: "    } finally {\n      use?.ended(delivery);\n    }",

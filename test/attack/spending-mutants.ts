@@ -3,6 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 const SPENDING = "src/gateway/spending.ts";
 const PRICE = "src/payments/credits/credit-price.ts";
+const SHOWN = "src/gateway/signed-in.ts";
 const SESSION = "src/x402/session.ts";
 
 const SPENDING_TEST = "test/integration/credits-spending.test.ts";
@@ -12,11 +13,11 @@ const SESSION_TEST = "test/unit/x402/session.test.ts";
 export const SPENDING_MUTANTS: readonly Mutant[] = [
   caughtBy(SPENDING_TEST, "spends for whatever page has a browser ask", {
     file: SPENDING,
-    find: `  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;\n`,
+    find: `  if (!isMeant(shownIn, request)) return null;\n`,
     put: "",
   }),
   caughtBy(SPENDING_TEST, "spends for what a browser fetches before anybody wants it", {
-    file: SPENDING,
+    file: SHOWN,
     find: `return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;`,
     put: "return true;",
   }),
