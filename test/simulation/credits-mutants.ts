@@ -90,7 +90,7 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEASING, "keeps at risk what a request had of a lease that was lost", {
     file: LEASES,
-    find: "      if (isCounted) this.#risk.give(max);\n",
+    find: "      if (isCounted) this.#risk.give(pot.name, max);\n",
     put: "",
   }),
   caughtBy(WORLDS, "debits what was reserved in place of what was used", {
