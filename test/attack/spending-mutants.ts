@@ -6,6 +6,8 @@ const PRICE = "src/payments/credits/credit-price.ts";
 const SHOWN = "src/gateway/signed-in.ts";
 const SESSION = "src/x402/session.ts";
 
+const UPGRADING = "src/gateway/upstream/upgrade-engine.ts";
+const STRANGERS_TEST = "test/integration/credits-strangers.test.ts";
 const SPENDING_TEST = "test/integration/credits-spending.test.ts";
 const PRICE_TEST = "test/unit/payments/credits/credit-price.test.ts";
 const SESSION_TEST = "test/unit/x402/session.test.ts";
@@ -30,6 +32,11 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
     file: SPENDING,
     find: " && !answered.leadsOn(status)",
     put: "",
+  }),
+  caughtBy(STRANGERS_TEST, "debits a redirect in place of a tunnel", {
+    file: UPGRADING,
+    find: "      if (sale === null) judge?.(status, answer.rawHeaders);\n      else if (sale.judge",
+    put: "      if (sale !== null && sale.judge",
   }),
   caughtBy(SPENDING_TEST, "debits a head alone", {
     file: SPENDING,
