@@ -78,6 +78,16 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     find: `if (left <= 0 || own >= left) return "busy";`,
     put: `if (left <= 0) return "busy";`,
   }),
+  caughtBy(LEASING, "gives all pots to strangers who have something for nothing", {
+    file: LEASES,
+    find: "isCounted && this.#counted >= this.#maxPots / 2;",
+    put: "isCounted && this.#counted >= this.#maxPots;",
+  }),
+  caughtBy(LEASING, "counts pots of strangers for ever", {
+    file: LEASES,
+    find: "    if (!isCredits(pot.name)) this.#counted -= 1;\n",
+    put: "",
+  }),
   caughtBy(LEASING, "lets one payer's slow requests have all of the risk", {
     file: RISK,
     find: "own === 0n || own + amount <= this.#limit() - this.#taken - amount",

@@ -27,7 +27,7 @@ const LOOK_MS = 250;
 /** How long a drain tries to write what was used, and how often it looks whether it has, milliseconds. */
 const DRAIN_MS = 10_000;
 const DRAIN_PAUSE_MS = 10;
-/** Pots in memory. */
+/** Pots in memory, half of which are left to credits: strangers open others for nothing. */
 const MAX_POTS = 10_000;
 /** Requests that may wait for one pot. */
 export const MAX_WAITING = 256;
@@ -102,6 +102,8 @@ export class PotLeases {
   readonly #maxPots: number;
   /** In the order in which they were made. */
   readonly #pots = new Map<string, LeasedPot>();
+  /** Of them, how many are none of credits. */
+  #counted = 0;
   /** To be asked about at once, and to be written, in the order in which they became so. */
   readonly #urgent = new Set<LeasedPot>();
   readonly #dirty = new Set<LeasedPot>();
@@ -223,16 +225,22 @@ export class PotLeases {
     opens: Omit<PotFill, "pot"> | undefined,
     nowMs: number,
   ): LeasedPot | undefined {
-    if (this.#pots.size >= this.#maxPots && !this.#makeRoom()) return undefined;
+    const isCounted = !isCredits(name);
+    const isCrowd = isCounted && this.#counted >= this.#maxPots / 2;
+    if ((isCrowd || this.#pots.size >= this.#maxPots) && !this.#makeRoom(isCrowd)) return undefined;
     const pot = new LeasedPot(name, opens, nowMs);
     this.#pots.set(name, pot);
+    if (isCounted) this.#counted += 1;
     return pot;
   }
 
-  /** The one that was made first and that nobody uses has to go; where it has a lease, that is given back first. */
-  #makeRoom(): boolean {
+  /**
+   * The one that was made first and that nobody uses has to go; where it has a lease, that is given back first.
+   * @param ofCounted it has to be none of credits
+   */
+  #makeRoom(ofCounted: boolean): boolean {
     for (const pot of this.#pots.values()) {
-      if (!pot.isIdle) continue;
+      if (!pot.isIdle || (ofCounted && isCredits(pot.name))) continue;
       if (!pot.isHeld) {
         this.#drop(pot);
         return true;
@@ -268,6 +276,7 @@ export class PotLeases {
 
   #drop(pot: LeasedPot): void {
     this.#pots.delete(pot.name);
+    if (!isCredits(pot.name)) this.#counted -= 1;
     for (const each of [this.#urgent, this.#dirty, this.#again]) each.delete(pot);
   }
 

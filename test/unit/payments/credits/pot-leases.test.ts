@@ -329,6 +329,29 @@ test("no more pots are in memory than may be, and one that nobody uses makes roo
   expect(held.settle(10n, ROUTE)).toBe(true);
 });
 
+test("strangers who have something for nothing leave half of the pots to who has prepaid", async () => {
+  const stage = new Stage();
+  const leases = stage.leases("one", { maxPots: 4 });
+  for (const payer of ["a", "b", "c"]) stage.fill(potOf(payer), 100n);
+  const opens = { amount: 2n, untilMs: stage.time.now() + 60_000 };
+  const free = (name: string) =>
+    stage.time.of(Promise.resolve(leases.reserve(`free/${name}`, { max: 1n, opens })));
+  const first = await free("one");
+  if (!(first instanceof PotShare)) throw new Error("not reserved");
+  expect(await free("two")).toBeInstanceOf(PotShare);
+  expect(await free("three")).toBe("busy");
+  const a = await stage.reserved(leases, 1n, potOf("a"));
+  await stage.reserved(leases, 1n, potOf("b"));
+  expect(leases.reserve(potOf("c"), { max: 1n })).toBe("busy");
+  // Those of strangers make room for one another, and not what is prepaid.
+  a.settle(0n, ROUTE);
+  expect(await free("three")).toBe("busy");
+  expect(leases.sizes.pots).toBe(4);
+  first.settle(1n, ROUTE);
+  await stage.time.advance(IDLE_MS + WRITTEN_MS);
+  expect(await free("three")).toBeInstanceOf(PotShare);
+});
+
 test("many pots at once are asked for in turns, and each gets its turn", async () => {
   const stage = new Stage();
   const names = Array.from({ length: 2 * MAX_DRAWS + 1 }, (_, number) => potOf(`payer ${number}`));
