@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type GatewaySetup, type RunningGateway } from "../support/gateway.ts";
-import { freshAccount } from "../support/payer.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { balanceIn, prepay } from "../support/prepaid.ts";
 import { openSessionAt } from "../support/sign-in.ts";
 
@@ -35,13 +35,14 @@ interface Shop extends AsyncDisposable {
   readonly token: string;
   readonly left: () => bigint;
   readonly storePath: string;
+  readonly other: FreshAccount;
 }
 
-/** Where one buyer has prepaid a dollar. */
+/** Where two buyers have prepaid a dollar each. */
 async function openShop(setup: Omit<Partial<GatewaySetup>, "chain">): Promise<Shop> {
   const storePath = join(tmpdir(), `coinslot-strangers-${randomUUID()}`, "ledger.db");
-  const buyer = freshAccount();
-  await prepay(storePath, { [buyer.address]: FILLED });
+  const [buyer, other] = [freshAccount(), freshAccount()];
+  await prepay(storePath, { [buyer.address]: FILLED, [other.address]: FILLED });
   const routes = ROUTES;
   const gateway = await startGateway({ chain, routes, storePath, more: CREDITS, ...setup });
   return {
@@ -49,6 +50,7 @@ async function openShop(setup: Omit<Partial<GatewaySetup>, "chain">): Promise<Sh
     token: await openSessionAt(gateway.url, buyer),
     left: () => balanceIn(storePath, buyer.address),
     storePath,
+    other,
     [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   };
 }
@@ -95,6 +97,32 @@ function handshake({ gateway, token }: Shop, path: string): Promise<IncomingMess
     asked.on("error", reject).end();
   });
 }
+
+it("who holds back what he has asked for leaves a part of the risk to others, and gets his turn", async () => {
+  const held: (() => void)[] = [];
+  const backend: RequestListener = (asked, response) => {
+    if (asked.url === "/weather") response.end("at once");
+    else held.push(() => response.end("held"));
+  };
+  const more = "credits: { packs: [$1], atRisk: $0.004 }";
+  await using shop = await openShop({ backend, more });
+  const { gateway } = shop;
+  const ask = async (path: string, token: string): Promise<unknown> => {
+    const answer = await fetch(gateway.url + path, { headers: { [SESSION_HEADER]: token } });
+    return [answer.status, await answer.text()];
+  };
+  const slow = [1, 2, 3, 4, 5].map((number) => ask(`/papers/${number}`, shop.token));
+  await vi.waitFor(() => expect(held.length).toBe(2));
+  const other = await openSessionAt(gateway.url, shop.other);
+  for (let times = 0; times < 5; times += 1) {
+    expect(await ask("/weather", other)).toEqual([200, "at once"]);
+  }
+  expect(held.length).toBe(2);
+  // Each that is let go makes room for one.
+  const letGo = setInterval(() => held.shift()?.(), 5);
+  expect(await Promise.all(slow)).toEqual(slow.map(() => [200, "held"]));
+  clearInterval(letGo);
+});
 
 it("a WebSocket costs its price as soon as it is open, is told so, and a redirect in its place nothing", async () => {
   const open =
