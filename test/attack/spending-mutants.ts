@@ -80,8 +80,8 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SPENDING_TEST, "asks who has prepaid to pay where it is not known what there is", {
     file: SPENDING,
-    find: `      if (share !== "short") return this.#notNow(visit);\n`,
-    put: "",
+    find: `return share === "short"`,
+    put: `return share !== "busy" || share === "busy"`,
   }),
   caughtBy(PRICE_TEST, "spends of a key's balance by code at the same address", {
     file: PRICE,

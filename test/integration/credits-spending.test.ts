@@ -83,13 +83,13 @@ const more = (atRisk = "$1"): string =>
 
 const sessionOf = (account: FreshAccount): Promise<string> => openSessionAt(gateway.url, account);
 
-type Init = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
+type Init = Omit<RequestInit, "headers"> & { readonly headers?: Readonly<Record<string, string>> };
 
 const by = (token: string, path: string, init: Init = {}): Promise<Response> =>
   fetch(gateway.url + path, {
     redirect: "manual",
     ...init,
-    headers: { ...init.headers, [SESSION_HEADER]: token },
+    headers: { ...Object(init.headers), [SESSION_HEADER]: token },
   });
 
 /** What a request has cost, once that is written, by what the request after it finds. */
