@@ -18,6 +18,7 @@ import { isOwn } from "./routes/own.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
+import { reviewCreditPayees, reviewRisk } from "./credits-review.ts";
 import { reviewPasses } from "./pass-review.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
@@ -90,6 +91,10 @@ export function review(whole: Config, document: ConfigDocument, context: Context
   if (isComplete) reviewMembers(config, context);
   if (isComplete) reviewPasses(config, context);
   if (isComplete) reviewCredits(config.credits, priced, context);
+  if (isComplete) {
+    reviewCreditPayees(whole, context);
+    reviewRisk(whole, context);
+  }
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);

@@ -24,6 +24,7 @@ import { endingOf, endWith, type RequestEnding } from "./ending.ts";
 import { memberOf } from "./membership.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
 import { noteUse } from "./metered-sale.ts";
+import { isMeant } from "./signed-in.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { forward } from "./request-trace.ts";
 import { unfitOf } from "./unfit.ts";
@@ -58,7 +59,7 @@ function spendableOf(
   if (price === null) return null;
   // A head alone uses nothing up.
   if (request.method === "HEAD" && soldMethod === "GET") return null;
-  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;
+  if (!isMeant(shownIn, request)) return null;
   const draws = price.drawsOf(account);
   return draws.length === 0 ? null : { account, draws };
 }
@@ -70,13 +71,6 @@ function isSpentFirst(
 ): boolean {
   const isAll = plan.grants.length === 0 && plan.quota === null;
   return isAll && readsBody !== true && signIn?.areScreened === false;
-}
-
-/** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */
-function isOwnAsking({ headers }: InboundRequest): boolean {
-  const site = headers["sec-fetch-site"];
-  if (site !== "same-origin" && site !== "none") return false;
-  return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;
 }
 
 /** A request of somebody who has shown who he is, and nothing else. */
