@@ -1,17 +1,17 @@
 /** What the configuration says of a priced route that its requests are judged by, beside what is asked for. */
-import type { PassSettings, PricedAction, RouteSettings } from "../config/config.ts";
+import {
+  passesOf,
+  toldPasses,
+  type PassGround,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
 import { declaredInput } from "../gateway/declared-input.ts";
 import { Metering } from "../gateway/metered-answer.ts";
 import type { PricedPlan } from "../gateway/decision.ts";
 import { CREDITS_HEADER, CREDITS_PATH } from "../x402/prepaid.ts";
-import { passLinks, type ToldPass } from "../x402/pass-offers.ts";
+import { passLinks } from "../x402/pass-offers.ts";
 import { CreditPrice } from "../payments/credits/credit-price.ts";
-
-/** What passes there are, and where they are sold. */
-export interface PassGround {
-  readonly passes: readonly PassSettings[];
-  readonly publicUrl: string | null;
-}
 
 type PlanTerms = Pick<
   PricedPlan,
@@ -58,28 +58,6 @@ export function planTerms(
     credits: creditsOf(action),
     ...(action.metered !== null && { metering: new Metering(action.metered) }),
   };
-}
-
-/** As buyers are told of those that open a route. */
-export function toldPasses(
-  route: Pick<RouteSettings, "key" | "host">,
-  { passes, publicUrl }: PassGround,
-): readonly ToldPass[] {
-  return passesOf(route, passes).map(({ name, path, price, forMs, times }) => ({
-    name,
-    url: `${publicUrl ?? ""}${path}`,
-    price,
-    seconds: Math.floor(forMs / 1000),
-    ...(times !== null && { requests: times }),
-  }));
-}
-
-/** Those that open a route; of the file's own site. */
-export function passesOf(
-  { key, host }: Pick<RouteSettings, "key" | "host">,
-  passes: readonly PassSettings[],
-): readonly PassSettings[] {
-  return host === undefined ? passes.filter(({ routes }) => routes.includes(key)) : [];
 }
 
 /** What it costs from a balance; null: it is not paid so. */

@@ -11,6 +11,7 @@ import {
   type RouteAction,
   type RouteSettings,
   type Site,
+  toldPasses,
   toldMeter,
 } from "../config/config.ts";
 import { REPLAY_MS } from "../ledger/ledger.ts";
@@ -21,12 +22,7 @@ import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
-import {
-  Offers,
-  type FeePayers,
-  type NetworkStates,
-  type QuoteTerms,
-} from "../payments/sale/offers.ts";
+import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
@@ -43,13 +39,14 @@ import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { PayerList } from "../x402/payer-list.ts";
+import type { ToldPass } from "../x402/pass-offers.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { passesExtension } from "../x402/pass-offers.ts";
 import { BALANCE_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
-import { creditsOf, planTerms, toldPasses } from "./plan-terms.ts";
+import { creditsOf, planTerms } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
@@ -134,10 +131,11 @@ export function* snapshotSteps(
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
       const { memo, paymentIdentifier: identifier } = action;
+      const opening = toldPasses(route, config);
       const extensions = {
         ...(action.credits && prepaidExtension(base ?? "")),
-        ...passesExtension(toldPasses(route, config)),
-        ...meteredExtension(action),
+        ...passesExtension(opening),
+        ...(action.metered !== null && { metered: { info: toldMeter(action.metered) } }),
       };
       const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);
@@ -146,7 +144,8 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        return offerPage(shown, config, priced, drafts.networks, asker !== null);
+        const beside = { asksWho: asker !== null, passes: opening };
+        return offerPage(shown, config, priced, drafts.networks, beside);
       };
       const page = pageOf(offers, action);
       const members = action.prices.map(({ group, offers: own }): MemberTerms => {
@@ -199,11 +198,6 @@ export function* snapshotSteps(
     balances: asker && balanceTerms(config, publicUrl),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
-}
-
-/** Buyers of version 2 are told by what it is charged. */
-function meteredExtension({ metered }: PricedAction): NonNullable<QuoteTerms["extensions"]> {
-  return metered === null ? {} : { metered: { info: toldMeter(metered) } };
 }
 
 /** What is sold at the file's own site, and under the name of each other host. */
@@ -311,12 +305,15 @@ function offerPage(offers: Offers, ...made: Parameters<typeof pageWriter>): Offe
   return new OfferPage(offers, pageWriter(...made), computed === null ? 0 : PLAIN_PAGES);
 }
 
+/** Passes that a page tells: the listing has all. */
+const MAX_PAGE_PASSES = 4;
+
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
   { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
   drafted: ReadonlySet<string>,
-  asksWho: boolean,
+  { asksWho, passes }: { readonly asksWho: boolean; readonly passes: readonly ToldPass[] },
 ): PageWriter {
   const listing = discovery.page ?? (discovery.listed ? PUBLISHED_PATHS.listed : null);
   const isForBrowsers = ({ network }: OfferSettings): boolean =>
@@ -336,6 +333,9 @@ function pageWriter(
       // Small answers are kept, large ones may be fetched again: the page cannot know which it will be.
       againSeconds: Math.max(REPLAY_MS, repeat?.forMs ?? 0) / 1000,
       asksWho,
+      passes: passes.slice(0, MAX_PAGE_PASSES).map(({ url, name, price }) => {
+        return { url, text: `${name}, ${price}` };
+      }),
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

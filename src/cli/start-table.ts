@@ -4,6 +4,7 @@ import type { Running } from "../app.ts";
 import {
   type MemberPrice,
   sitesOf,
+  waysText,
   type Config,
   type EmbeddedNetwork,
   type Problem,
@@ -22,7 +23,7 @@ export function startTable(
 ): string {
   const sections: (readonly [title: string, rows: readonly Row[]])[] = [
     ["listeners", [...listeners(config, addresses), ...crew(config, workers)]],
-    ["routes", config.routes.map((route) => [route.key, describe(route)] as const)],
+    ["routes", config.routes.map((route) => [route.key, describe(route, config)] as const)],
     ["networks", networks(config, probes, feePayers)],
     ["wallets that pay network fees", wallets.map(describeWallet)],
     ["warnings", warnings(probes, problems)],
@@ -82,15 +83,16 @@ function crew({ workers: written }: Config, workers: number): Row[] {
   return [["workers", written === "auto" ? `${said} (auto)` : said]];
 }
 
-function describe({ action }: RouteSettings): string {
+function describe(route: RouteSettings, config: Config): string {
+  const { action } = route;
   if (action.kind !== "priced") return action.kind;
   const offers = action.offers.map(({ network, asset, amountAtomic, dollars }) =>
     dollars === null
       ? `${amountAtomic} ${asset.symbol} units on ${network}`
       : `${dollars} on ${network}`,
   );
-  const prepaid = action.credits ? ["or from a balance"] : [];
-  return [offers.join(", "), ...action.prices.map(memberPrice), ...prepaid].join("; ");
+  const ways = waysText(route, action, config);
+  return [offers.join(", "), ...action.prices.map(memberPrice), ...ways].join("; ");
 }
 
 function memberPrice({ group, offers }: MemberPrice): string {

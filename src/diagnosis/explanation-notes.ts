@@ -1,6 +1,6 @@
 /** What is worth knowing about an explained request beside its answer. */
 import { METHODS } from "node:http";
-import { PUBLISHED_PATHS, type Config } from "../config/config.ts";
+import { PUBLISHED_PATHS, waysText, type Config } from "../config/config.ts";
 import { TOLD_AT_RUN_TIME, type DryOutcome } from "./dry-gateway.ts";
 
 export interface Noted {
@@ -12,7 +12,14 @@ export interface Noted {
 
 /** Sentences without a final period. */
 export function notesOn(config: Config, noted: Noted): readonly string[] {
-  return [...notesOnMethod(noted), ...notesOnPayment(noted), ...notesOnFeePayers(config, noted)];
+  const ways = notesOnWays(config, noted);
+  const others = [...notesOnMethod(noted), ...notesOnPayment(noted)];
+  return [...others, ...ways, ...notesOnFeePayers(config, noted)];
+}
+
+/** Who has it without paying for it, and how. */
+function notesOnWays(config: Config, { outcome: { route } }: Noted): readonly string[] {
+  return route?.action.kind === "priced" ? waysText(route, route.action, config) : [];
 }
 
 function notesOnMethod({ method, target, outcome }: Noted): readonly string[] {

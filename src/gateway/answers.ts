@@ -257,8 +257,11 @@ const EXPOSED_BESIDE = [
   "Content-Disposition",
   "Link",
   CHARGED_HEADER,
-  USAGE_HEADER,
   CREDITS_HEADER,
+  USAGE_HEADER,
+  // What is left of what is counted.
+  "RateLimit",
+  "RateLimit-Policy",
 ];
 const EXPOSED = [
   "Access-Control-Expose-Headers",

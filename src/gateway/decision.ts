@@ -278,7 +278,8 @@ function decideTold(
   if (terms !== null && asked !== null) return { kind: "session", terms, asked };
   const payment = isDocument ? undefined : statuses?.read(path);
   if (!isDocument && payment === undefined) return null;
-  const reads = request.method === "GET" || request.method === "HEAD";
+  const { method } = request;
+  const reads = method === "GET" || method === "HEAD";
   if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
   if (payment === null) return { kind: "denied", status: 404, meter: null };
   if (payment !== undefined) return { kind: "status", payment };

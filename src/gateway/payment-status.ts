@@ -1,5 +1,5 @@
 /** What a buyer is told of a payment of his whose receipt has led him here: nothing of what he has bought. */
-import type { PaymentStatus } from "../ledger/ledger.ts";
+import type { PaymentStatus, PotBalance } from "../ledger/ledger.ts";
 import { errorAnswer, type Answer } from "./answers.ts";
 
 const STATES = {
@@ -19,8 +19,15 @@ const REFUNDING = {
   FAILED: "held",
 } as const;
 
-/** @param status undefined: it is swept away, or was given back */
-export function statusAnswer(status: PaymentStatus | undefined, lines: readonly string[]): Answer {
+/**
+ * @param status undefined: it is swept away, or was given back
+ * @param uses what is left of the requests that it is good for; undefined: it is not counted, or none of them has come yet
+ */
+export function statusAnswer(
+  status: PaymentStatus | undefined,
+  lines: readonly string[],
+  uses?: PotBalance,
+): Answer {
   if (status === undefined) return errorAnswer(404, "not found", lines);
   const { network, asset, amount, transaction, refund, metered } = status;
   const told = {
@@ -30,12 +37,20 @@ export function statusAnswer(status: PaymentStatus | undefined, lines: readonly 
     amount,
     transaction,
     refundTransaction: refund?.transaction ?? null,
+    ...(uses !== undefined && refund === null && { uses: usesOf(uses) }),
     // Of what is charged by use; `change` is in its buyer's balance.
     ...(metered !== null && { metered }),
     // Of a payment whose payer had not used all of what it has brought him.
     ...(refund?.creditsAtomic != null && { refundAmount: refund.creditsAtomic }),
   };
   return { status: 200, lines, body: JSON.stringify(told) };
+}
+
+function usesOf({ free, leased, untilMs }: PotBalance): object {
+  return {
+    left: Number(free + leased),
+    ...(untilMs !== null && { until: new Date(untilMs).toISOString() }),
+  };
 }
 
 function stateOf({ state, isHeld, isPaidBack, refund }: PaymentStatus): string {

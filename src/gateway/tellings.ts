@@ -3,6 +3,7 @@
  * he has prepaid. Each look
  * counts as a request without payment, and takes a place as any other.
  */
+import { usesPot } from "../ledger/ledger.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { balanceAnswer } from "./balances.ts";
@@ -45,8 +46,10 @@ export class Tellings {
     site: ServedSite,
   ): Promise<RequestEnding> {
     return this.#tell(visitor, generation, site, async (_, lines) => {
-      const answer = statusAnswer(await this.#paywall.status(payment), lines);
-      return { answer, outcome: "free", meter: null };
+      const status = await this.#paywall.status(payment);
+      const pot = usesPot(payment);
+      const uses = status && (await this.#paywall.balances([pot])).get(pot);
+      return { answer: statusAnswer(status, lines, uses), outcome: "free", meter: null };
     });
   }
 

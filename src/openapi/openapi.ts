@@ -3,7 +3,7 @@
  * configuration, judged by the configuration's own rules. What cannot be one is told with its reason.
  */
 import { readRouteKey, type RouteKey } from "../config/routes/route-key.ts";
-import { methodsOverlap, shapeOf } from "../config/routes/conflicts.ts";
+import { methodsOverlap, shapeOf } from "../config/routes/route-conflicts.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { listOf, own, readDescription, recordOf, resolved, textOf } from "./description.ts";
 import type { Description, DescriptionValues } from "./description.ts";

@@ -2,7 +2,6 @@
 import { declaredExample } from "../x402/declared-example.ts";
 import { JSON_TYPES } from "../x402/json.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
-import { SESSION_HEADER } from "../x402/session.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import {
@@ -22,6 +21,8 @@ export interface SoldRoute {
   /** Names of its variables in their order. */
   readonly variables: readonly string[];
   readonly description: string;
+  /** How it is had beside a payment for each request: sentences without a final period. */
+  readonly ways?: readonly string[];
   /** "": not known. */
   readonly mimeType: string;
   /** What the configuration says of each part of a request, by name. */
@@ -39,8 +40,6 @@ export interface SoldRoute {
   readonly accepts: readonly PaymentRequirements[];
   /** `0.001`: dollars of the cheapest request, where each has its own price; `accepts` has the most then. */
   readonly least?: string | undefined;
-  /** Where credits are bought that it takes in place of a payment, absolute. Default: it takes none. */
-  readonly credits?: string;
 }
 
 const BODY_TYPES = {
@@ -63,7 +62,7 @@ export function writeOperation(
   names: readonly string[],
   versions: Versions,
 ): DescriptionValues {
-  const { description, input, accepts } = route;
+  const { description, input, accepts, ways = [] } = route;
   const known = recordOf(input.pathParams);
   const variables = names.map((name, index) => {
     const told = ownOf(known, route.variables[index] ?? "");
@@ -78,7 +77,7 @@ export function writeOperation(
   return {
     operationId: operationId(method, route.path),
     ...(description === "" ? {} : { summary: description }),
-    ...(route.credits !== undefined && { description: prepaidSentence(route.credits) }),
+    ...(ways.length > 0 && { description: ways.map((way) => `${way}.`).join(" ") }),
     ...(route.tags.length > 0 && { tags: route.tags }),
     parameters,
     ...(body === null ? {} : { requestBody: body }),
@@ -86,10 +85,6 @@ export function writeOperation(
     security: [],
     "x-payment-info": paymentInfo(accepts, versions, route.least),
   };
-}
-
-function prepaidSentence(buy: string): string {
-  return `May be paid from credits, which are bought at ${buy}, with a session in ${SESSION_HEADER} in place of a payment.`;
 }
 
 function operationId(method: string, path: string): string {

@@ -1,16 +1,22 @@
 /** Routes that are sold, as the documents for programs describe them. */
-import { toldMeter, type Config, type PricedAction, type RouteSettings } from "../config/config.ts";
-import type { CatalogueEntry } from "../discovery/discovery.ts";
+import {
+  toldMeter,
+  waysFacts,
+  type Config,
+  type PassGround,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
+import type { CatalogueEntry, PublicTerms } from "../discovery/discovery.ts";
 import type { Purchase } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
-import type { NetworkStates, Offers } from "../payments/sale/offers.ts";
+import type { NetworkStates, Offer, Offers } from "../payments/sale/offers.ts";
 import type { StopSource } from "../payments/sale/stops.ts";
 import { clientCode, priceCommand } from "../web/catalogue-command.ts";
 import { declaredExample } from "../x402/declared-example.ts";
-import { CREDITS_PATH } from "../x402/prepaid.ts";
 import { flowOf, requirementsV2, resourceV2 } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { routeView } from "./catalogue.ts";
@@ -18,10 +24,20 @@ import { routeView } from "./catalogue.ts";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
+/** A route of the listing, as it is found. */
+export interface ListedRoute {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  readonly offers: readonly Offer[];
+  readonly terms: PublicTerms;
+}
+
 export interface SoldEntry {
   readonly route: RouteSettings;
   readonly action: PricedAction;
   entry: CatalogueEntry;
+  /** How it is had beside a payment for each request: sentences. */
+  readonly ways: readonly string[];
   readonly offers: Offers;
 }
 
@@ -53,11 +69,6 @@ export class Fates {
   }
 }
 
-/** Where credits are bought. */
-function creditsAt(publicUrl: string): string {
-  return publicUrl + CREDITS_PATH;
-}
-
 function fateOf({ action }: RouteSettings, sold: SoldEntry | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
@@ -70,10 +81,7 @@ function leastOf({ computed, metered }: PricedAction): string | undefined {
   return metered === null ? computed?.from.slice(1) : "0";
 }
 
-export function soldRoute(
-  { route, action, entry, offers }: SoldEntry,
-  publicUrl: string,
-): SoldRoute {
+export function soldRoute({ route, action, entry, offers, ways }: SoldEntry): SoldRoute {
   const { description, mimeType, input, outputSchema } = action;
   const { methods, pattern } = route;
   return {
@@ -81,11 +89,11 @@ export function soldRoute(
     path: writeTemplate(pattern, ({ name }) => `{${name}}`),
     variables: templateVariables(pattern).map(({ name }) => name),
     description,
+    ways,
     mimeType,
     input,
     outputSchema,
     least: leastOf(action),
-    ...(action.credits && { credits: creditsAt(publicUrl) }),
     tags: entry.service?.tags ?? [],
     accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
   };
@@ -134,15 +142,21 @@ export function onlyStopped(stopped: StopSource): NetworkStates {
   };
 }
 
-/** Where each request has its own price, the ways to pay tell the most of it; where credits are bought that it takes. */
+/** Where each request has its own price, the ways to pay tell the most of it. What the file says itself comes first. */
 export function metadataOf(
-  { metadata, computed, credits, metered }: PricedAction,
-  publicUrl: string,
+  route: RouteSettings,
+  action: PricedAction,
+  ground: PassGround,
 ): PricedAction["metadata"] {
+  const { metadata, computed, metered } = action;
   return {
-    ...(computed !== null && { price: { from: computed.from, to: computed.to } }),
     ...(metered !== null && { meter: toldMeter(metered) }),
-    ...(credits && { credits: { buy: creditsAt(publicUrl) } }),
+    ...(computed !== null && { price: { from: computed.from, to: computed.to } }),
+    ...waysFacts(route, action, ground),
     ...metadata,
   };
+}
+
+export function isTemplate({ segments }: RouteSettings): boolean {
+  return segments.some(({ kind }) => kind !== "static");
 }

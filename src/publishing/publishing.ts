@@ -9,6 +9,7 @@ import {
   PUBLISHED_PATHS,
   sitesOf,
   VERSION_2_PATHS,
+  waysText,
   type Config,
   type PricedAction,
   type RouteSettings,
@@ -25,7 +26,6 @@ import {
   type Catalogue,
   type CatalogueEntry,
   type ListingForm,
-  type PublicTerms,
 } from "../discovery/discovery.ts";
 import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
@@ -45,10 +45,12 @@ import { writeOpenApi } from "../openapi/published.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import {
   Fates,
+  isTemplate,
   metadataOf,
   onlyStopped,
   purchaseOf,
   soldRoute,
+  type ListedRoute,
   type SoldEntry,
 } from "./described.ts";
 import { codingFor } from "../http/content-coding.ts";
@@ -92,7 +94,15 @@ export interface PublicationsGround {
 /** What of a configuration its documents depend on. */
 export type PublishedSales = Pick<
   Config,
-  "routes" | "sites" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol" | "sidecar"
+  | "routes"
+  | "sites"
+  | "publicUrl"
+  | "unmatched"
+  | "discovery"
+  | "paywall"
+  | "protocol"
+  | "sidecar"
+  | "passes"
 >;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
@@ -339,7 +349,7 @@ export class Publications {
           listingV2,
           versions,
           contact,
-          sold: payable.map((each) => soldRoute(each, publicUrl)),
+          sold: payable.map((each) => soldRoute(each)),
           description: typeof openapi === "string" ? null : openapi.description,
           fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
         });
@@ -391,8 +401,9 @@ function shared(body: string) {
 function* listed({
   routes,
   publicUrl,
-}: Pick<Config, "routes" | "publicUrl">): Steps<readonly Listed[]> {
-  const found: Listed[] = [];
+  passes,
+}: Pick<Config, "routes" | "publicUrl" | "passes">): Steps<readonly ListedRoute[]> {
+  const found: ListedRoute[] = [];
   for (const route of routes) {
     yield;
     const { action, methods, pattern } = route;
@@ -403,7 +414,7 @@ function* listed({
       resource,
       methods,
       accepts: new Offers(offers).requirements(resource),
-      metadata: metadataOf(action, publicUrl ?? ""),
+      metadata: metadataOf(route, action, { passes, publicUrl }),
       isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
       ...(action.settle === "after" && { isSettledAfter: true }),
@@ -431,21 +442,11 @@ function* soldSteps(
         quality: quality?.of(route.key),
       };
       const asked = { route: route.key, networks };
-      sold.push({ route, action, entry, offers: new Offers(offers, feePayers, asked) });
+      const ways = waysText(route, action, site);
+      sold.push({ route, action, entry, ways, offers: new Offers(offers, feePayers, asked) });
     }
   }
   return sold;
-}
-
-function isTemplate({ segments }: RouteSettings): boolean {
-  return segments.some(({ kind }) => kind !== "static");
-}
-
-interface Listed {
-  readonly route: RouteSettings;
-  readonly action: PricedAction;
-  readonly offers: readonly Offer[];
-  readonly terms: PublicTerms;
 }
 
 /** What can be paid for now: what cannot is listed again as soon as it can. */

@@ -35,6 +35,13 @@ export interface PageOffer {
   readonly amountAtomic: bigint;
 }
 
+/** What opens several routes, and is bought elsewhere. */
+export interface PagePass {
+  readonly url: string;
+  /** `day: $1` */
+  readonly text: string;
+}
+
 export interface PageFacts {
   /** Whose shop it is; "" where nobody says. */
   readonly brand: string;
@@ -57,6 +64,8 @@ export interface PageFacts {
   readonly version: X402Version;
   /** URL of the discovery listing; null: there is none. */
   readonly listing: string | null;
+  /** What opens it beside a payment for it, and where that is bought. Default: nothing. */
+  readonly passes?: readonly PagePass[];
   /** Where the seller can be asked, as a link; null: nowhere. */
   readonly support: string | null;
 }
@@ -152,7 +161,7 @@ ${support !== null && html`<p class="dim"><a href="${support}">Ask the seller</a
 }
 
 function middleOf(facts: PageFacts): Html {
-  const { mimeType, offers, others, listing, support, version } = facts;
+  const { mimeType, offers, others, listing, support, version, passes = [] } = facts;
   const { maxTimeoutSeconds: seconds, againSeconds: again, asksWho } = facts;
   const all = [...offers, ...others];
   const [first] = all;
@@ -167,7 +176,7 @@ ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="ste
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
 <noscript><p>This page needs JavaScript. Without it, pay with a program.</p></noscript>
 <div id="more"><details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
-<details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
+${passes.map(({ url, text }) => html`<p><a href="${url}">Or a pass: ${text}</a></p>`)}<details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></div>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
 <script type="application/json" id="offers">${jsonData(data)}</script>`;
 }

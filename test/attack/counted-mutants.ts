@@ -10,6 +10,7 @@ const COUNTED_TEST = "test/unit/gateway/counted.test.ts";
 const DOOR_TEST = "test/unit/gateway/quota-door.test.ts";
 const SHOP_TEST = "test/integration/counted.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
+const PASS_TEST = "test/integration/passes.test.ts";
 const GOLDEN_TEST = "test/unit/config/golden.test.ts";
 
 export const COUNTED_MUTANTS: readonly Mutant[] = [
@@ -98,7 +99,7 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
     find: "if (hasQuota && account.hasKey) return found;",
     put: "if (hasQuota && account.hasKey) return this.#use(signIn, found);",
   }),
-  caughtBy(SHOP_TEST, "has what was paid for used up before what is free", {
+  caughtBy(PASS_TEST, "has what was paid for used up before what is free", {
     file: PASSING,
     find: '    if (!("kind" in free)) return this.#known(visit, own, "quota", free);\n    const bought = await this.#counted.ofPurchase(granted, visit);\n',
     put: '    const bought = await this.#counted.ofPurchase(granted, visit);\n    if (!("kind" in free) && granted.length === 0) return this.#known(visit, own, "quota", free);\n',

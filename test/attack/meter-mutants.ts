@@ -1,4 +1,4 @@
-/** About what is charged by use, and what makes it small (H27). */
+/** About what is charged by use, and what makes it small (H28). */
 import type { Mutant } from "./mutant.ts";
 
 const USAGE = "src/metering/usage.ts";
@@ -115,5 +115,5 @@ export const METER_MUTANTS: readonly Mutant[] = [
 ];
 
 function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {
-  return { name, cites: "H27", unit, ...edit };
+  return { name, cites: "H28", unit, ...edit };
 }

@@ -13,6 +13,7 @@ import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
 import { COUNTED_MUTANTS } from "./counted-mutants.ts";
+import { CREDIT_MUTANTS } from "./credit-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import { METER_MUTANTS } from "./meter-mutants.ts";
@@ -23,9 +24,9 @@ import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
+import { SPENDING_MUTANTS } from "./spending-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
-import { CREDITS_MUTANTS } from "./credits-mutants.ts";
 import { WORK_MUTANTS } from "./work-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -43,8 +44,9 @@ export const MUTANTS: readonly Mutant[] = [
   ...CERTIFICATE_MUTANTS,
   ...WEBHOOK_MUTANTS,
   ...WORK_MUTANTS,
-  ...CREDITS_MUTANTS,
+  ...SPENDING_MUTANTS,
   ...COUNTED_MUTANTS,
+  ...CREDIT_MUTANTS,
   ...METER_MUTANTS,
 ];
 

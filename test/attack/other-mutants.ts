@@ -260,8 +260,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "gives its documents to any method",
     cites: "H15",
     file: "src/gateway/decision.ts",
-    find: `const reads = request.method === "GET" || request.method === "HEAD";`,
-    put: `const reads = request.method !== "";`,
+    find: `const reads = method === "GET" || method === "HEAD";`,
+    put: `const reads = method !== "";`,
     topics: ["listing-and-preflight"],
   },
   {

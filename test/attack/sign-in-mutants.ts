@@ -217,9 +217,9 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     MEMBER_TEST,
     "takes what the code at an address has for what the key of the same one has",
     {
-      file: "src/payments/credits/credit-price.ts",
-      find: "if (!hasKey) return [creditsPot(networkOf(own), address, own)];",
-      put: "if (!hasKey) return [creditsPot(networkOf(own), address)];",
+      file: "src/ledger/pots.ts",
+      find: "return [creditsPot(network, address, hasKey ? undefined : own), unit] as const;",
+      put: "return [creditsPot(network, address), unit] as const;",
     },
   ),
   caughtBy(GROUP_TEST, "takes a smart wallet for the one of the same address on another chain", {

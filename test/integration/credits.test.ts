@@ -91,6 +91,29 @@ describe("a pack", () => {
   });
 });
 
+describe("what was paid for something else", () => {
+  it("buys no pack, whatever a backend's redirect says", async () => {
+    await using shop = await startGateway({
+      chain,
+      more: CREDITS,
+      routes: `
+  GET /led: { price: $0.05, description: Leads to a pack }
+`,
+      backend: (_, response) => void response.writeHead(302, { Location: PLACE }).end(),
+    });
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${shop.url}/led`);
+    const first = await fetch(`${shop.url}/led`, {
+      headers: { "X-PAYMENT": header },
+      redirect: "manual",
+    });
+    expect(first.status).toBe(302);
+    const pack = await present(shop.url + PLACE, header);
+    expect(pack.status).toBe(402);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - FIRST);
+  });
+});
+
 const BALANCE = "/.x402/balance";
 const SIGN_IN = "/.well-known/x402/sign-in";
 
@@ -153,6 +176,8 @@ describe("a balance", () => {
     ]);
     const forged = await fetch(url, { headers: { [SESSION_HEADER]: "e30.AAAA" } });
     expect(forged.status).toBe(403);
+    const claimed = await signIn({ account: { ...other.account, address: buyer.address } });
+    expect((await fetch(url, { headers: { [SIGN_IN_HEADER]: claimed } })).status).toBe(403);
     const post = await fetch(url, { method: "POST" });
     expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
   });
@@ -255,7 +280,7 @@ describe("that credits may be spent", () => {
     expect(byUrl.get("/weather")?.metadata).toMatchObject({ credits: { buy: BUY } });
     expect(byUrl.get("/plain")?.metadata).toBeUndefined();
     const { paths } = await json("/openapi.json");
-    expect(paths["/weather"].get.description).toContain(BUY);
+    expect(paths["/weather"].get.description).toContain("/.x402/credits");
     expect(paths["/plain"].get.description).toBeUndefined();
     expect(Object.keys(paths["/.x402/credits/1"])).toEqual(["get", "post"]);
     const text = await (await fetch(`${shop.url}/llms.txt`)).text();

@@ -7,6 +7,7 @@ import { evmClients } from "../support/evm-clients.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 import type { FreshAccount } from "../support/payer.ts";
 import { returningBuyer, signChallenge } from "../support/sign-in.ts";
+import { Connection } from "./workers/stage.ts";
 
 const closing = new AsyncDisposableStack();
 let chain: Chain;
@@ -92,6 +93,19 @@ describe("a pass", () => {
     expect(await charged(buyer)).toBe(30_000n);
   });
 
+  it("says where its receipt has led what is left of it", async () => {
+    const buyer = await richBuyer(chain);
+    const bought = await returningBuyer(gateway.url, buyer)("/.x402/passes/five");
+    const { extensions } = headerJson(bought.headers, "PAYMENT-RESPONSE");
+    const { pathname } = new URL(String(extensions["payment-status"].info.url));
+    const status = async () => Object(await (await fetch(gateway.url + pathname)).json());
+    expect((await status()).uses).toBeUndefined();
+    const session = await sessionOf(buyer);
+    for (const path of ["/articles/1", "/articles/2"]) await asks(session, path);
+    await expect.poll(async () => (await status()).uses?.left).toBe(3);
+    expect(Date.parse((await status()).uses.until)).toBeGreaterThan(Date.now());
+  });
+
   it("is nobody's who has bought nothing, nor for a payment of a single request", async () => {
     const buyer = await richBuyer(chain);
     expect((await returningBuyer(gateway.url, buyer)("/articles/1")).status).toBe(200);
@@ -120,4 +134,9 @@ test("where a pass is bought is told beside the price of what it opens, and in t
   expect(puzzle.headers.get("link")).not.toContain("passes/day");
   const listing = JSON.stringify(await (await fetch(`${gateway.url}/discovery/resources`)).json());
   expect(listing).toContain("/.x402/passes/day");
+  expect(listing).toContain('"free":{"requests":1,"seconds":86400,"by":"payer"}');
+  using browser = new Connection(gateway.url);
+  const page = await browser.get("/articles/1", { accept: "text/html" });
+  const link = `<a href="${PUBLIC_URL}/.x402/passes/day">Or a pass: day, $0.10`;
+  expect(page.text).toContain(link);
 });

@@ -310,7 +310,7 @@ describe("the 402", () => {
     expect(response.status).toBe(402);
     expect(response.headers.get("Cache-Control")).toBe("no-store");
     expect(response.headers.get("Access-Control-Expose-Headers")).toBe(
-      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Usage, X-402-Credits",
+      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Credits, X-402-Usage, RateLimit, RateLimit-Policy",
     );
     expect(await response.json()).toMatchObject({
       x402Version: 1,

@@ -183,3 +183,35 @@ test("beside a running gateway, by hand without a key, and as JSON", async () =>
     expect((await payments(site, ...words)).code).toBe(2);
   expect(await served.end("SIGTERM")).toBe(0);
 });
+
+test("a pack that was bought here goes back as far as it is not used, and with it all that is known of its buyer", async () => {
+  await using site = await Site.create();
+  const refunds = "refunds: { signer: { evm: env:REFUNDER }, maxPerDay: $100 }";
+  const file = yaml(refunds).replace("Weather }", "Weather, credits: true }");
+  await site.write(`${file}credits: { packs: [$1] }\n`);
+  const served = await start(site);
+  const { url } = served;
+  const buyer = freshAccount();
+  await chain.fund(buyer.address, 1_500_000n);
+  const pay = (...words: readonly string[]): Promise<Finished> =>
+    runHere(["pay", ...words], { COINSLOT_KEY: buyer.privateKey });
+  const pack = ["-X", "POST", "--max", "$1", `${url}/.x402/credits/1`, "--yes"];
+  expect(await pay(...pack)).toMatchObject({ code: 0 });
+  expect(await pay("--credits", `${url}/weather`, "--yes")).toMatchObject({ stdout: "fine" });
+  const ask = (): Promise<Finished> =>
+    payments(site, "--refund-credits", buyer.address, "--amount", "$0.99");
+  // What a process has leased comes back when nobody has used it for a moment; until then nothing is taken.
+  await expect.poll(async () => (await ask()).code, POLL).toBe(0);
+  expect(await ask()).toMatchObject({ code: 1 });
+  await chain.mine(30);
+  await expect.poll(() => chain.balanceOf(buyer.address), POLL).toBe(1_490_000n);
+  const { stdout } = await runHere(["books", site.file, "--verify", "--json"], env);
+  const { credits, verification } = JSON.parse(stdout);
+  expect(verification.differences).toEqual([]);
+  expect(credits).toMatchObject([{ bought: "1", used: "0.01", refunded: "0.99", left: "0" }]);
+  expect(await pay("--balance", url)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/has prepaid nothing/),
+  });
+  expect(await served.end("SIGTERM")).toBe(0);
+});

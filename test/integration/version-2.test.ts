@@ -122,7 +122,7 @@ describe("what is asked for", () => {
     });
     expect(validateDiscoveryExtension(quoted.extensions.bazaar)).toEqual({ valid: true });
     expect(dual.headers.get("Access-Control-Expose-Headers")).toBe(
-      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Usage, X-402-Credits",
+      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Credits, X-402-Usage, RateLimit, RateLimit-Policy",
     );
     expect(dual.headers.get("Cache-Control")).toBe("no-store");
   });

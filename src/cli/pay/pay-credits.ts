@@ -29,7 +29,7 @@ const BALANCE_PATH = "/.x402/balance";
 /** Most balances of one account that are told. */
 const MAX_BALANCES = 64;
 
-export interface Asking extends Omit<AskedToProve, "url" | "purse"> {
+export interface CreditsAsking extends Omit<AskedToProve, "url" | "purse"> {
   readonly request: BuyerRequest;
   readonly json: boolean;
 }
@@ -41,7 +41,7 @@ interface Balance {
 }
 
 /** Prints what is left, in dollars. */
-export async function payBalance(asking: Asking, purse: BuyerKey): Promise<number> {
+export async function payBalance(asking: CreditsAsking, purse: BuyerKey): Promise<number> {
   const { url } = asking.request;
   try {
     const signing = { ...asking, url, purse };
@@ -64,7 +64,7 @@ export async function payBalance(asking: Asking, purse: BuyerKey): Promise<numbe
 }
 
 function tellBalance(
-  { json }: Asking,
+  { json }: CreditsAsking,
   { address }: BuyerKey,
   { balances, said }: { readonly balances: readonly Balance[]; readonly said: unknown },
 ): number {
@@ -93,7 +93,7 @@ function readBalances(said: unknown): readonly Balance[] | undefined {
   return whole.length === read.length ? whole : undefined;
 }
 
-export interface CreditsPurchase extends Asking {
+export interface CreditsPurchase extends CreditsAsking {
   readonly output: Output;
 }
 

@@ -50,18 +50,16 @@ function ruleRows({
   line,
   settle,
   meter,
-  credits,
   members = {},
+  ways = [],
 }: RuleView): readonly Cells[] {
   const most = meter === undefined ? "" : "up to ";
-  const when =
-    (settle === undefined ? "" : ", after the work") +
-    (credits === undefined ? "" : ", or from a balance");
+  const when = settle === undefined ? "" : ", after the work";
   const [first, ...others] =
     action === "priced" ? prices.map((price) => most + priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...[...others, ...Object.entries(members).map(memberText)].map((price) => {
+    ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
       return ["", "", price, "", ""];
     }),
   ];

@@ -2,11 +2,12 @@
 import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
+  waysText,
+  type PassGround,
   toldMeter,
   type Config,
   type OfferSettings,
   type PricedAction,
-  type QuotaSettings,
   type RouteAction,
   type RouteSettings,
   type Site,
@@ -44,10 +45,8 @@ export interface RuleView {
   readonly members?: Readonly<Record<string, readonly PriceView[]>>;
   /** For how long who has paid has all of it, milliseconds. Only where he has. */
   readonly grantMs?: number;
-  /** How often he has it. Only where that is counted. */
-  readonly grantTimes?: number;
-  /** What is free of it before its price begins. Only where something is. */
-  readonly quota?: QuotaSettings;
+  /** How it is had beside a payment for each request, as sentences. Only where it is. */
+  readonly ways?: readonly string[];
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
   /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
@@ -125,18 +124,18 @@ function upstreamOf(action: RouteAction): string | null {
 }
 
 /** What a route costs those who are known. */
-function priceViews({
-  prices,
-  grants,
-  quota,
-}: PricedAction): Pick<RuleView, "members" | "grantMs" | "grantTimes" | "quota"> {
+function priceViews({ prices, grants }: PricedAction): Pick<RuleView, "members" | "grantMs"> {
   const members = prices.map(({ group, offers }) => [group, offers.map(priceView)] as const);
   return {
     ...(members.length > 0 && { members: Object.fromEntries(members) }),
     ...(grants !== null && { grantMs: grants.forMs }),
-    ...(grants !== null && grants.times !== null && { grantTimes: grants.times }),
-    ...(quota !== null && { quota }),
   };
+}
+
+function waysOf(route: RouteSettings, config: PassGround): Pick<RuleView, "ways"> {
+  const { action } = route;
+  const ways = action.kind === "priced" ? waysText(route, action, config) : [];
+  return ways.length === 0 ? {} : { ways };
 }
 
 function priceView(offer: OfferSettings): PriceView {
@@ -161,7 +160,10 @@ export function siteView(config: Site<Config>): SiteView {
   return {
     listing,
     documents: paths.filter((path) => path !== listing),
-    rules: inWinningOrder(routes).map(ruleView),
+    rules: inWinningOrder(routes).map((route) => ({
+      ...ruleView(route),
+      ...waysOf(route, config),
+    })),
     unmatched: { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null },
   };
 }

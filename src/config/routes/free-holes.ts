@@ -9,7 +9,7 @@ import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
 import type { PathSegmentSetting } from "./route-key.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { methodsOverlap } from "./conflicts.ts";
+import { methodsOverlap } from "./route-conflicts.ts";
 import type { RouteSettings } from "./routes.ts";
 import type { Path } from "../reading/tree.ts";
 

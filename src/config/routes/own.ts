@@ -2,7 +2,7 @@
  * Routes of the gateway's own: it makes them of the configuration, sells there as anywhere, and answers itself. They are
  * priced routes in every respect, so that 402, listing, documents, commands and books know them without a word of their own.
  */
-import { methodsOverlap, shapeOf } from "./conflicts.ts";
+import { methodsOverlap, shapeOf } from "./route-conflicts.ts";
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import type { Path } from "../reading/tree.ts";

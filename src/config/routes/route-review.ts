@@ -2,7 +2,7 @@
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
 import type { GrantSettings } from "./after-sale.ts";
-import { methodsOverlap, shapeOf } from "./conflicts.ts";
+import { methodsOverlap, shapeOf } from "./route-conflicts.ts";
 import type { RouteSettings } from "./routes.ts";
 import { routePath } from "./route-path.ts";
 import type { Upstream } from "../upstream/upstream.ts";

@@ -16,7 +16,7 @@ import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
 import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
-import { Conflicts } from "./conflicts.ts";
+import { Conflicts } from "./route-conflicts.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -326,12 +326,7 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
   const usual = block.upstream === undefined ? parts.upstream : undefined;
   const upstream = usual ?? upstreams.resolve(path, block.upstream);
   if (price !== undefined && "kind" in price && price.kind === "free") {
-    for (const key of Object.keys(block)) {
-      if (key === "price" || key === "upstream" || !context.tree.stands([...path, key])) continue;
-      const message = "has no meaning on a free route";
-      const hint = "remove it, or give the route a price";
-      context.problems.errorAtKey([...path, key], fault("unused-key", message, hint));
-    }
+    refuseBesideFree(block, path, context);
     return { kind: "free", upstream };
   }
   const { tree, problems } = context;
@@ -369,6 +364,15 @@ function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteActio
   if (computed === undefined) return inMode(block.mode ?? parts.mode, action);
   const { by, from, to } = computed;
   return inMode(block.mode ?? parts.mode, { ...action, computed: { by, from, to } });
+}
+
+function refuseBesideFree(block: PriceBlock, path: Path, { tree, problems }: Context): void {
+  for (const key of Object.keys(block)) {
+    if (key === "price" || key === "upstream" || !tree.stands([...path, key])) continue;
+    const message = "has no meaning on a free route";
+    const hint = "remove it, or give the route a price";
+    problems.errorAtKey([...path, key], fault("unused-key", message, hint));
+  }
 }
 
 function resolveMetered(

@@ -12,7 +12,7 @@ import {
 import * as machine from "../machine.ts";
 import { eventOf } from "../outbox-event.ts";
 import { mayPour, potToPour } from "../pouring.ts";
-import type { PostgresDatabase } from "./postgres-database.ts";
+import type { PostgresDatabase, Session } from "./postgres-database.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
 import { lockPot, pour } from "./postgres-pots.ts";
 import {
@@ -99,27 +99,38 @@ export class PostgresSteps {
     });
   }
 
-  /** One that may take something out of a pot, or put it back, while nobody else has that. */
+  /** One that may take something out of a pot, or put it back, while nobody else has that; again, where another was faster. */
   async #stepPouring<Kind extends TransitionKind>(
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
-    const { database, outbox, time } = this.#ground;
+    const { database } = this.#ground;
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const done = await database.transaction((session) => this.#pour(session, key, transition));
+      if (done !== null) return done.outcome;
+    }
+    throw new LedgerUnavailable("a payment is changed by too many at once");
+  }
+
+  /** Null: nothing is written, since another has changed the payment meanwhile. */
+  async #pour<Kind extends TransitionKind>(
+    session: Session,
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<{ readonly outcome: OutcomeOf<Kind> } | null> {
+    const { outbox, time } = this.#ground;
     const moment = { life: actorOf(transition, this.#life), nowMs: time.now() };
-    return database.transaction(async (session) => {
-      const asked = await readPayment(session, key);
-      const pot = await lockPot(session, potToPour(asked?.row, transition));
-      // Read again: whoever had the pot may have changed it.
-      const stored = await readPayment(session, key);
-      const step = machine.apply(stored?.row, transition, moment, { pot });
-      const { next, pours } = step;
-      if (stored === undefined) return step.outcome;
-      const told = outbox.drafts(next ? eventOf(key, stored.row, next) : undefined);
-      if (!(await writeStep(session, stored, step, { moment, told })))
-        throw new LedgerUnavailable("a payment was changed meanwhile");
-      if (next && pours !== undefined) await pour(session, { row: next, pot, pours, moment });
-      return step.outcome;
-    });
+    const asked = await readPayment(session, key);
+    const pot = await lockPot(session, potToPour(asked?.row, transition));
+    // Read again: whoever had the pot may have changed it.
+    const stored = await readPayment(session, key);
+    const { outcome, ...step } = machine.apply(stored?.row, transition, moment, { pot });
+    const { next, pours } = step;
+    if (stored === undefined) return { outcome };
+    const told = outbox.drafts(next ? eventOf(key, stored.row, next) : undefined);
+    if (!(await writeStep(session, stored, step, { moment, told }))) return null;
+    if (next && pours !== undefined) await pour(session, { row: next, pot, pours, moment });
+    return { outcome };
   }
 
   async #write(key: PaymentKey, { stored, step, moment }: Writing): Promise<boolean> {

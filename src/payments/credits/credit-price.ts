@@ -1,6 +1,6 @@
 /** What a request costs whoever has prepaid: from which of an account's pots, and how much of it. */
 import { creditsPot } from "../../ledger/pots.ts";
-import { NETWORK_NAMES, networkOf, type NetworkName } from "../../x402/network.ts";
+import { networkOf, type NetworkName } from "../../x402/network.ts";
 import type { ProvenAccount } from "../../x402/session.ts";
 import { isSameToken } from "../../x402/token.ts";
 
@@ -47,16 +47,4 @@ export class CreditPrice {
     }
     return draws;
   }
-}
-
-/** All pots of what an account may have prepaid: of a key on all networks of its kind, of code on its own alone. */
-export function creditsPotsFor({
-  network: own,
-  address,
-  hasKey,
-}: ProvenAccount): readonly string[] {
-  if (!hasKey) return [creditsPot(networkOf(own), address, own)];
-  const { kind } = networkOf(own);
-  const alike = NETWORK_NAMES.map((name) => networkOf(name)).filter((each) => each.kind === kind);
-  return [...new Set(alike.map((each) => creditsPot(each, address)))];
 }

@@ -99,10 +99,10 @@ export interface QuoteTerms {
   readonly networks?: NetworkStates | undefined;
   /** Key of the route that it is for, which may be stopped. */
   readonly route?: string;
-  /** Version 2: what else is said of it. Default: nothing. */
-  readonly extensions?: ExtensionsV2;
   /** Version 2: whether it is paid after the work. Default: before. */
   readonly isSettledAfter?: boolean;
+  /** Version 2: what else is told of it. Default: nothing. */
+  readonly extensions?: ExtensionsV2;
 }
 
 /** The largest `PAYMENT-REQUIRED` with extensions, or with a query that it can do without: nginx reads heads of 4,096 bytes. */

@@ -2,7 +2,13 @@
  * Who has signed in, or shows a session, and what he has here for that: what he has bought, what a purchase grants him,
  * and what he is told to be a member of.
  */
-import { usesPot, type ClaimTerms, type Pots, type Redemptions } from "../../ledger/ledger.ts";
+import {
+  spendablePots,
+  usesPot,
+  type ClaimTerms,
+  type Pots,
+  type Redemptions,
+} from "../../ledger/ledger.ts";
 import type { PaidSale } from "../../ledger/sign-ins.ts";
 import type { TextSigners } from "../../mechanism/mechanism.ts";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -14,7 +20,6 @@ import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import { isAccountOn, type ProvenAccount, type BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
-import { creditsPotsFor } from "../credits/credit-price.ts";
 import type { Payment } from "../facilitator.ts";
 import { refusedSignIn, type Declined, type Granted, type GoodsRequest } from "./admission.ts";
 import { isOfOtherPrice } from "./cheaper-shop.ts";
@@ -177,7 +182,8 @@ export class Recognition {
 
   /** What he has prepaid is his longer than his purchases are known. */
   async #hasCredits(account: ProvenAccount): Promise<boolean> {
-    const balances = await this.#ground.redemptions.pots.balances(creditsPotsFor(account));
+    const pots = [...spendablePots(account).keys()];
+    const balances = await this.#ground.redemptions.pots.balances(pots);
     return [...balances.values()].some(({ free, leased }) => free + leased > 0n);
   }
 

@@ -49,6 +49,8 @@ describe("--credits, at a gateway,", () => {
     runHere(["pay", "--credits", `${url}${path}`, ...words], env);
 
   test("pays from the balance, once, what was agreed to", async () => {
+    const balance = async () => (await runHere(["pay", "--balance", url], env)).stdout;
+    expect(await balance()).toBe("$0.0025  USDC on evm-testnet\n");
     const { code, stdout, stderr } = await pay("/weather", "--yes");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "goods" });
     expect(stderr).toContain(`pay 0.001 USDC ($0.001) from what ${buyer.address} has prepaid\n`);
@@ -77,6 +79,7 @@ describe("--credits, at a gateway,", () => {
     const short = await pay("/weather", "--yes");
     expect(short).toMatchObject({ code: 3, stdout: "" });
     expect(balanceIn(storePath, buyer.address)).toBe(500n);
+    expect(await balance()).toBe("$0.0005  USDC on evm-testnet\n");
     expect(await chain.balanceOf(gateway.payee)).toBe(0n);
   });
 
@@ -86,5 +89,9 @@ describe("--credits, at a gateway,", () => {
     const { code, stderr } = await runHere(["pay", "--credits", "-y", `${url}/weather`], key);
     expect(code).toBe(3);
     expect(stderr).toMatch(/not paid: .*has prepaid nothing/);
+    expect(await runHere(["pay", "--balance", url], key)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/has prepaid nothing/),
+    });
   });
 });

@@ -86,19 +86,21 @@ describe("all rules", () => {
     expect(table.stdout).toContain("partners: 0.005 USDC on base-sepolia\n");
     expect(table.stdout).toContain("staff: free\n");
     const { rules } = JSON.parse((await runHere(["routes", sold, "--json"])).stdout);
-    const of = (pattern: string) =>
-      rules.find((each: { pattern: string }) => each.pattern === pattern);
-    const [articles, rates] = [of("/articles/*"), of("/rates/:currency")];
-    expect(of("/.x402/credits/5")).toMatchObject({
+    const at = (path: string) => rules.find(({ pattern }: { pattern: string }) => pattern === path);
+    const [archive, rates] = [at("/archive/*"), at("/rates/:currency")];
+    expect(at("/.x402/credits/5")).toMatchObject({
       methods: ["GET", "POST"],
       prices: [{ dollars: "$5" }],
       upstream: null,
     });
-    expect(of("/lookups/:term")).toMatchObject({ credits: true, upstream: "default" });
-    expect(table.stdout).toContain("0.001 USDC on base-sepolia, or from a balance");
-    expect(articles).toMatchObject({ pattern: "/articles/*", grantMs: 86_400_000 });
+    expect(at("/lookups/:term")).toMatchObject({ credits: true, upstream: "default" });
+    expect(table.stdout).toContain("a session may pay it from what its account has prepaid");
+    expect(archive).toMatchObject({ grantMs: 86_400_000 });
+    expect(archive.ways).toContain("who has paid has 5 more requests for 1d, signed in");
+    expect(table.stdout).toContain("2 requests of an address are free each day (UTC)");
+    expect(table.stdout).toContain("the pass month opens it: $15 for 30d at /.x402/passes/month");
     expect(rates.members).toMatchObject({ partners: [{ dollars: "$0.005" }], staff: [] });
-    expect([articles.members, rates.grantMs]).toEqual([undefined, undefined]);
+    expect([archive.members, rates.grantMs]).toEqual([undefined, undefined]);
   });
 
   test("are JSON for programs", async () => {

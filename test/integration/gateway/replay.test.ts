@@ -302,7 +302,7 @@ describe("an answer that was sold", () => {
       const { headers } = await buy(shop, { headers: ["Origin", page] });
       expect(headers["access-control-allow-origin"]).toBe(page);
       expect(headers["access-control-expose-headers"]).toBe(
-        "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Usage, X-402-Credits",
+        "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, ETag, Content-Range, Content-Disposition, Link, X-402-Charged, X-402-Credits, X-402-Usage, RateLimit, RateLimit-Policy",
       );
     }
   });

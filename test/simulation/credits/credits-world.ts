@@ -11,6 +11,7 @@ import { DURABLE, SqliteDatabase } from "../../../src/ledger/sqlite/sqlite-datab
 import { migrate } from "../../../src/ledger/sqlite/sqlite-schema.ts";
 import { PotLeases, PotShare } from "../../../src/payments/credits/pot-leases.ts";
 import { networkOf } from "../../../src/x402/network.ts";
+import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { termsOf } from "../../unit/ledger/ledger-driver.ts";
 import { Random } from "../random.ts";
@@ -125,7 +126,7 @@ export class CreditsWorld {
       if (isAway) this.#outageEndMs = this.#time.nowMs + this.#random.between(500, 9_000);
     });
     this.#again(1_000, () => void this.#ledger?.reap().catch(() => undefined));
-    this.#again(300, () => this.#refunds.ask());
+    this.#again(600, () => this.#refunds.ask());
     this.#again(200, () => this.#refunds.send());
     await this.#time.run(START_MS + BUSY_MS);
     for (const worker of this.#workers) this.#drain(worker);
@@ -246,14 +247,19 @@ export class CreditsWorld {
         if (ledger === undefined || !life.isAlive) throw new Error("nobody is there");
         await ledger.step(key, { kind: "claim", terms });
         await Promise.all([1, 2].map(() => ledger.step(key, { kind: "settled", settlement })));
-        if (await ledger.step(key, { kind: "delivering" }))
-          await ledger.step(key, { kind: "delivered" });
-        this.#refunds.bought.add(key);
+        // A step that waits for the disk has no end where its process dies.
+        void this.#deliver(ledger, key).catch(() => undefined);
       } catch {
         // The next life does it.
       }
       await this.#time.pause(this.#random.between(1, 1_000) + times * 2_000, null);
     }
+  }
+
+  async #deliver(ledger: Ledger, key: PaymentKey): Promise<void> {
+    if (await ledger.step(key, { kind: "delivering" }))
+      await ledger.step(key, { kind: "delivered" });
+    this.#refunds.bought.add(key);
   }
 
   #visitAgain(random: Random): void {

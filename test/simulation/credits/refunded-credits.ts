@@ -49,7 +49,7 @@ export class RefundedCredits {
     const key = [...this.bought][random.between(0, Math.max(0, this.bought.size - 1))];
     const open = ledger();
     if (key === undefined || open === undefined) return;
-    const creditsAtomic = String(random.pick([1, 20, 500, 1_000, 9_999]));
+    const creditsAtomic = String(random.pick([1, 7, 20, 100, 100, 1_000]));
     const asked = { verb: "refund", note: "", by: BY, isSent: true, creditsAtomic } as const;
     for (let times = random.pick([1, 1, 2]); times > 0; times -= 1)
       void open.step(key, { kind: "resolve", resolution: asked }).catch(() => undefined);

@@ -1,7 +1,7 @@
-/** Routes that match the same requests: the order of a map must not decide between them. */
-import type { Path } from "../reading/tree.ts";
+/** Which keys of routes match the same requests. */
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
+import type { Path } from "../reading/tree.ts";
 import type { RouteKey } from "./route-key.ts";
 
 /** Finds keys that match the same requests: the order of a map must not decide between them. */

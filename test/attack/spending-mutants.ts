@@ -9,7 +9,7 @@ const SPENDING_TEST = "test/integration/credits-spending.test.ts";
 const PRICE_TEST = "test/unit/payments/credits/credit-price.test.ts";
 const SESSION_TEST = "test/unit/x402/session.test.ts";
 
-export const CREDITS_MUTANTS: readonly Mutant[] = [
+export const SPENDING_MUTANTS: readonly Mutant[] = [
   caughtBy(SPENDING_TEST, "spends for whatever page has a browser ask", {
     file: SPENDING,
     find: `  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;\n`,

@@ -1,0 +1,92 @@
+/** How a priced route is had beside a payment for each request: in words for people, and as facts for programs. */
+import type { ToldPass } from "../x402/pass-offers.ts";
+import { CREDITS_PATH } from "../x402/prepaid.ts";
+import { lastingText, type PassSettings } from "./passes.ts";
+import type { QuotaSettings } from "./routes/quota.ts";
+import type { PricedAction, RouteSettings } from "./routes/routes.ts";
+
+/** What passes there are, and where they are sold. */
+export interface PassGround {
+  readonly passes: readonly PassSettings[];
+  readonly publicUrl: string | null;
+}
+
+type BesidePayments = Pick<PricedAction, "quota" | "grants" | "credits">;
+type KnownRoute = Pick<RouteSettings, "key" | "host">;
+
+/** Those that open a route; of the file's own site. */
+export function passesOf(
+  { key, host }: KnownRoute,
+  passes: readonly PassSettings[],
+): readonly PassSettings[] {
+  return host === undefined ? passes.filter(({ routes }) => routes.includes(key)) : [];
+}
+
+/** As buyers are told of those that open a route. */
+export function toldPasses(
+  route: KnownRoute,
+  { passes, publicUrl }: PassGround,
+): readonly ToldPass[] {
+  return passesOf(route, passes).map(({ name, path, price, forMs, times }) => ({
+    name,
+    url: `${publicUrl ?? ""}${path}`,
+    price,
+    seconds: Math.floor(forMs / 1000),
+    ...(times !== null && { requests: times }),
+  }));
+}
+
+const WINDOWS: Readonly<Record<number, string>> = {
+  1_000: "second",
+  60_000: "minute",
+  3_600_000: "hour",
+  86_400_000: "day (UTC)",
+};
+const BY = { address: "of an address", payer: "of an account that signs in" } as const;
+
+/** Sentences without a final period. */
+export function waysText(
+  route: KnownRoute,
+  { quota, grants, credits }: BesidePayments,
+  ground: PassGround,
+): readonly string[] {
+  const ways: string[] = [];
+  if (quota !== null) ways.push(quotaText(quota));
+  if (grants !== null) {
+    const often = grants.times === null ? "all of it" : `${grants.times} more requests`;
+    ways.push(`who has paid has ${often} for ${lastingText(grants.forMs)}, signed in`);
+  }
+  for (const { name, price, path, forMs, times } of passesOf(route, ground.passes)) {
+    const often = times === null ? "" : `, ${times} requests`;
+    ways.push(`the pass ${name} opens it: ${price} for ${lastingText(forMs)}${often} at ${path}`);
+  }
+  if (credits)
+    ways.push(`a session may pay it from what its account has prepaid at ${CREDITS_PATH}`);
+  return ways;
+}
+
+function quotaText({ requests, windowMs, by }: QuotaSettings): string {
+  return `${requests} requests ${BY[by]} are free each ${WINDOWS[windowMs] ?? lastingText(windowMs)}`;
+}
+
+/** The same for programs; nothing where there is none. */
+export function waysFacts(
+  route: KnownRoute,
+  { quota, grants, credits }: BesidePayments,
+  ground: PassGround,
+): Readonly<Record<string, unknown>> {
+  const passes = toldPasses(route, ground);
+  return {
+    ...(quota !== null && {
+      free: { requests: quota.requests, seconds: quota.windowMs / 1000, by: quota.by },
+    }),
+    ...(grants !== null && {
+      grants: {
+        seconds: Math.floor(grants.forMs / 1000),
+        ...(grants.times !== null && { requests: grants.times }),
+      },
+    }),
+    ...(passes.length > 0 && { passes }),
+    ...(credits && { credits: { buy: `${ground.publicUrl ?? ""}${CREDITS_PATH}` } }),
+  };
+}
