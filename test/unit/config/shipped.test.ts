@@ -37,6 +37,9 @@ function parse(
 const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
   ["minimal.yaml", {}],
   ["ways-to-sell.yaml", {}],
+  ["llm.yaml", {}],
+  ["newspaper.yaml", {}],
+  ["partner-prices.yaml", {}],
   ["demo.yaml", { DEMO_PAY_TO: PAYEE, DEMO_FACILITATOR_KEY: KEY }],
   [
     "demo-solana.yaml",
