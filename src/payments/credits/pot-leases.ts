@@ -6,7 +6,14 @@
 import type { Logger } from "../../telemetry/logger.ts";
 import { OVER, type Time } from "../../time/time.ts";
 import { messageOf } from "../../x402/result.ts";
-import { isCredits, MAX_DRAWS, type PotDraw, type PotFill, type Pots } from "../../ledger/pots.ts";
+import {
+  isCredits,
+  isQuota,
+  MAX_DRAWS,
+  type PotDraw,
+  type PotFill,
+  type Pots,
+} from "../../ledger/pots.ts";
 import { LeasedPot, type NotReserved, type Queued } from "./leased-pot.ts";
 import { Risk } from "./risk.ts";
 
@@ -27,7 +34,7 @@ const LOOK_MS = 250;
 /** How long a drain tries to write what was used, and how often it looks whether it has, milliseconds. */
 const DRAIN_MS = 10_000;
 const DRAIN_PAUSE_MS = 10;
-/** Pots in memory. */
+/** Pots in memory; of quotas, which strangers open for nothing, half as many: the others are for who has paid. */
 const MAX_POTS = 10_000;
 /** Requests that may wait for one pot. */
 export const MAX_WAITING = 256;
@@ -102,6 +109,8 @@ export class PotLeases {
   readonly #maxPots: number;
   /** In the order in which they were made. */
   readonly #pots = new Map<string, LeasedPot>();
+  /** Of them, those of quotas. */
+  #quotas = 0;
   /** To be asked about at once, and to be written, in the order in which they became so. */
   readonly #urgent = new Set<LeasedPot>();
   readonly #dirty = new Set<LeasedPot>();
@@ -222,16 +231,21 @@ export class PotLeases {
     opens: Omit<PotFill, "pot"> | undefined,
     nowMs: number,
   ): LeasedPot | undefined {
+    const isStrangers = isQuota(name);
+    if (isStrangers && this.#quotas * 2 >= this.#maxPots && !this.#makeRoom(isQuota)) {
+      return undefined;
+    }
     if (this.#pots.size >= this.#maxPots && !this.#makeRoom()) return undefined;
     const pot = new LeasedPot(name, opens, nowMs);
     this.#pots.set(name, pot);
+    if (isStrangers) this.#quotas += 1;
     return pot;
   }
 
   /** The one that was made first and that nobody uses has to go; where it has a lease, that is given back first. */
-  #makeRoom(): boolean {
+  #makeRoom(mayGo = (_name: string) => true): boolean {
     for (const pot of this.#pots.values()) {
-      if (!pot.isIdle) continue;
+      if (!pot.isIdle || !mayGo(pot.name)) continue;
       if (!pot.isHeld) {
         this.#drop(pot);
         return true;
@@ -266,7 +280,7 @@ export class PotLeases {
   }
 
   #drop(pot: LeasedPot): void {
-    this.#pots.delete(pot.name);
+    if (this.#pots.delete(pot.name) && isQuota(pot.name)) this.#quotas -= 1;
     for (const each of [this.#urgent, this.#dirty, this.#again]) each.delete(pot);
   }
 

@@ -1,7 +1,13 @@
 /** How one process spends pots: what it asks the ledger, what it answers before that is written, and what it has too much of. */
 import { expect, test } from "vitest";
 import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
-import { creditsPot, MAX_DRAWS, type PotDraw, type Pots } from "../../../../src/ledger/pots.ts";
+import {
+  creditsPot,
+  MAX_DRAWS,
+  quotaPot,
+  type PotDraw,
+  type Pots,
+} from "../../../../src/ledger/pots.ts";
 import {
   IDLE_MS,
   MAX_WAITING,
@@ -277,6 +283,29 @@ test("no more pots are in memory than may be, and one that nobody uses makes roo
   expect(await stage.reserve(leases, 1n, potOf("c"))).toBeInstanceOf(PotShare);
   expect(leases.sizes.pots).toBe(2);
   expect(held.settle(10n, ROUTE)).toBe(true);
+});
+
+test("of what is free no more than half are in memory: who has prepaid finds room", async () => {
+  const stage = new Stage();
+  stage.fill(potOf("a"), 100n);
+  const leases = stage.leases("one", { maxPots: 4 });
+  const opens = { amount: 2n, untilMs: stage.time.now() + 60_000 };
+  const ask = (who: string): Promise<Answer> => {
+    const pot = quotaPot("GET /a", "address", who, opens.untilMs);
+    return stage.time.of(Promise.resolve(leases.reserve(pot, { max: 1n, opens })));
+  };
+  const [one, two, three] = [await ask("one"), await ask("two"), await ask("three")];
+  if (!(one instanceof PotShare)) throw new Error("not reserved");
+  expect(two).toBeInstanceOf(PotShare);
+  expect(three).toBe("busy");
+  expect(await stage.reserve(leases, 1n, potOf("a"))).toBeInstanceOf(PotShare);
+  // One of them that nobody uses makes room for the next one.
+  one.settle(0n, ROUTE);
+  expect(await ask("three")).toBe("busy");
+  const first = quotaPot("GET /a", "address", "one", opens.untilMs);
+  await stage.time.until(async () => stage.store.pots.pots.get(first)?.leased === 0n);
+  await stage.time.advance(5);
+  expect(await ask("three")).toBeInstanceOf(PotShare);
 });
 
 test("many pots at once are asked for in turns, and each gets its turn", async () => {
