@@ -5,10 +5,12 @@ const COUNTED = "src/gateway/counted.ts";
 const DOOR = "src/gateway/quota-door.ts";
 const RECOGNITION = "src/payments/sale/recognition.ts";
 const PASSING = "src/gateway/passing.ts";
+const LEASES = "src/payments/credits/pot-leases.ts";
 
 const COUNTED_TEST = "test/unit/gateway/counted.test.ts";
 const DOOR_TEST = "test/unit/gateway/quota-door.test.ts";
 const SHOP_TEST = "test/integration/counted.test.ts";
+const LEASES_TEST = "test/unit/payments/credits/pot-leases.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
 const PASS_TEST = "test/integration/passes.test.ts";
 const GOLDEN_TEST = "test/unit/config/golden.test.ts";
@@ -31,13 +33,27 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(DOOR_TEST, "remembers strangers of windows that are over", {
     file: DOOR,
-    find: "if (known !== undefined && known.untilMs >= untilMs) return known;",
-    put: "if (known !== undefined) return known;",
+    find: "if (isSame && known.untilMs >= untilMs) return known;",
+    put: "if (isSame) return known;",
   }),
+  caughtBy(
+    DOOR_TEST,
+    "counts the strangers of a day against each minute, where the file has changed",
+    {
+      file: DOOR,
+      find: "const isSame = known?.by === by && known.windowMs === windowMs;",
+      put: "const isSame = known !== undefined;",
+    },
+  ),
   caughtBy(DOOR_TEST, "asks the ledger again and again for who has nothing left", {
     file: DOOR,
     find: 'return nowMs < nothingUntilMs ? "empty" : "in";',
     put: 'return nowMs < 0 ? "empty" : "in";',
+  }),
+  caughtBy(LEASES_TEST, "lets what is free take the room of who has prepaid", {
+    file: LEASES,
+    find: "if (isStrangers && this.#quotas * 2 >= this.#maxPots",
+    put: "if (isStrangers && this.#quotas >= this.#maxPots",
   }),
   caughtBy(COUNTED_TEST, "gives each address of one IPv6 network its own", {
     file: COUNTED,
