@@ -53,7 +53,7 @@ beforeAll(async () => {
   await prepay(storePath, { [buyer.address]: 1_000_000n });
   const server = createServer(backend);
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  closing.defer(() => void server.closeAllConnections());
+  closing.defer(() => server.closeAllConnections());
   closing.defer(() => void server.close());
   // Nobody listens at the other: requests go on to this one.
   const dead = createServer();
