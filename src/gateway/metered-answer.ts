@@ -2,7 +2,7 @@
 import type { MeteredSale } from "../ledger/ledger.ts";
 import { AnswerMeter } from "../metering/answer-meter.ts";
 import { costOf, readEach, type MeterTerms } from "../metering/meter.ts";
-import type { Decimal, UsageReading } from "../metering/usage.ts";
+import { unread, type Decimal, type UsageReading } from "../metering/usage.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { CHARGED_HEADER, USAGE_HEADER } from "./answers.ts";
 import { valuesOf } from "./message/field-values.ts";
@@ -57,6 +57,8 @@ export class MeteredAnswer implements AnswerTap {
 
   begin(lines: readonly string[]): readonly string[] {
     this.#isBegun = true;
+    // What another target has broken off before it is no part of this one.
+    this.#isBroken = false;
     this.#reading = this.#meter.begin((name) => valuesOf(lines, name));
     return this.#lines();
   }
@@ -86,7 +88,7 @@ export class MeteredAnswer implements AnswerTap {
 
   /** What it costs, as far as it was read. */
   get sale(): MeteredSale {
-    const reading = (this.#reading ??= this.#meter.cut());
+    const reading = (this.#reading ??= this.#isBegun ? this.#meter.cut() : unread("left"));
     const { amount } = this.#most;
     if (reading.kind === "unread") return { charged: amount, usage: null, reason: reading.reason };
     const { usage } = reading;

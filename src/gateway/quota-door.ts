@@ -34,6 +34,8 @@ export interface Stranger {
 }
 
 interface Window {
+  readonly by: Stranger["by"];
+  readonly windowMs: number;
   readonly untilMs: number;
   /** Until when it is known that somebody has nothing left, by who he is; 0: that is not known. */
   readonly strangers: Map<string, number>;
@@ -51,8 +53,8 @@ export class QuotaDoor {
 
   /** Whether he may take of what is free now. `empty`: he has had his. `full`: others have it. */
   admits(stranger: Stranger, nowMs: number): "in" | "empty" | "full" {
-    const { route, by, who, neighbourhood, windowMs, untilMs } = stranger;
-    const { strangers, neighbours } = this.#windowOf(route, untilMs, nowMs);
+    const { by, who, neighbourhood, windowMs } = stranger;
+    const { strangers, neighbours } = this.#windowOf(stranger, nowMs);
     const nothingUntilMs = strangers.get(who);
     if (nothingUntilMs !== undefined) return nowMs < nothingUntilMs ? "empty" : "in";
     const most = Math.ceil(MAX_STRANGERS * Math.min(1, windowMs / WHOLE_WINDOW_MS));
@@ -64,16 +66,18 @@ export class QuotaDoor {
   }
 
   /** He has had all of it. */
-  emptied({ route, who, untilMs }: Stranger, nowMs: number): void {
-    this.#windowOf(route, untilMs, nowMs).strangers.set(who, nowMs + NOTHING_LEFT_MS);
+  emptied(stranger: Stranger, nowMs: number): void {
+    this.#windowOf(stranger, nowMs).strangers.set(stranger.who, nowMs + NOTHING_LEFT_MS);
   }
 
-  #windowOf(route: string, untilMs: number, nowMs: number): Window {
+  /** Of what the file says now: a window of before a reload ends with that. */
+  #windowOf({ route, by, windowMs, untilMs }: Stranger, nowMs: number): Window {
     const known = this.#windows.get(route);
-    if (known !== undefined && known.untilMs >= untilMs) return known;
+    const isSame = known?.by === by && known.windowMs === windowMs;
+    if (isSame && known.untilMs >= untilMs) return known;
     // Those of routes that nobody asks for any more, too.
     for (const [each, old] of this.#windows) if (old.untilMs <= nowMs) this.#windows.delete(each);
-    const window: Window = { untilMs, strangers: new Map(), neighbours: new Map() };
+    const window: Window = { by, windowMs, untilMs, strangers: new Map(), neighbours: new Map() };
     this.#windows.set(route, window);
     return window;
   }

@@ -182,7 +182,7 @@ function hasFilled({ fills, settledTransaction }: PaymentRow): boolean {
 }
 
 const IN_A_POT =
-  "what it has paid is in its buyer's balance: it is paid back out of that (--refund-credits)";
+  "what it has paid, or what is left of it, is in its buyer's balance: that is paid back out of it (--refund-credits)";
 
 /** Nothing is delivered for it any more. */
 export function paidBack(row: PaymentRow, transaction: string | null): PaymentRow {

@@ -31,9 +31,18 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(DOOR_TEST, "remembers strangers of windows that are over", {
     file: DOOR,
-    find: "if (known !== undefined && known.untilMs >= untilMs) return known;",
-    put: "if (known !== undefined) return known;",
+    find: "if (isSame && known.untilMs >= untilMs) return known;",
+    put: "if (isSame) return known;",
   }),
+  caughtBy(
+    DOOR_TEST,
+    "counts the strangers of a day against each minute, where the file has changed",
+    {
+      file: DOOR,
+      find: "const isSame = known?.by === by && known.windowMs === windowMs;",
+      put: "const isSame = known !== undefined;",
+    },
+  ),
   caughtBy(DOOR_TEST, "asks the ledger again and again for who has nothing left", {
     file: DOOR,
     find: 'return nowMs < nothingUntilMs ? "empty" : "in";',

@@ -15,6 +15,7 @@ const ANSWER_TEST = "test/unit/metering/answer-meter.test.ts";
 const METER_TEST = "test/unit/metering/meter.test.ts";
 const LEDGER_TEST = "test/unit/ledger/memory-ledger.test.ts";
 const SALE_TEST = "test/integration/metered.test.ts";
+const EVASION_TEST = "test/integration/metered-evasion.test.ts";
 
 export const METER_MUTANTS: readonly Mutant[] = [
   caughtBy(METER_TEST, "rounds what was used down", {
@@ -96,6 +97,25 @@ export const METER_MUTANTS: readonly Mutant[] = [
     file: FORWARDING,
     find: "return kept !== null || this.#exchange.tap?.isOpen === true;",
     put: "return kept !== null;",
+  }),
+  caughtBy(EVASION_TEST, "charges nothing where another target was tried first", {
+    file: METERED,
+    find: "    this.#isBroken = false;",
+    put: "",
+  }),
+  caughtBy(
+    EVASION_TEST,
+    "takes a request that its buyer breaks off for an answer that its backend does",
+    {
+      file: FORWARDING,
+      find: "if (isTooLarge(error) && (",
+      put: "if (!isTooLarge(error) && isTooLarge(error) && (",
+    },
+  ),
+  caughtBy(EVASION_TEST, "does not tell in a refusal that is sold what it has used", {
+    file: FORWARDING,
+    find: 'if (told !== undefined && state.is !== "passing")',
+    put: 'if (told !== undefined && state.is === "beginning")',
   }),
   caughtBy(LEDGER_TEST, "charges more than was paid, and owes the rest", {
     file: STORED,

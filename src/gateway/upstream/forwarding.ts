@@ -16,7 +16,7 @@ import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
 import { RefusalFirst } from "./refusal-first.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
-import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import { foreign402, isTooLarge, tooLarge, unanswered } from "./unanswered.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
 import type { Delivery, UpstreamExchange, UpstreamOptions } from "./upstream.ts";
 
@@ -188,16 +188,16 @@ export class Forwarding implements ClientHandler {
       if (state.dropped > MAX_DROPPED_BYTES) controller.abort(new Error("Not wanted."));
       return;
     }
+    const { answer } = state;
+    if (answer === null) return;
+    if (answer.kept !== null && !answer.kept.take(chunk)) answer.kept = null;
+    this.#exchange.tap?.take(chunk);
     if (state.is === "judging") {
       state.parts.push(chunk);
       state.bytes += chunk.length;
       if (state.bytes > judgedBodyLimit) this.#refuse(foreign402);
       return;
     }
-    const { answer } = state;
-    if (answer === null) return;
-    if (answer.kept !== null && !answer.kept.take(chunk)) answer.kept = null;
-    this.#exchange.tap?.take(chunk);
     if (state.is === "reading on") {
       if (!this.#isWanted(answer)) this.#abandon(state.leftAt);
       return;
@@ -216,7 +216,7 @@ export class Forwarding implements ClientHandler {
     if (answer === null) return;
     const told = this.#exchange.tap?.end();
     if (state.is === "reading on") return this.#abandon(answer.status, answer);
-    if (told !== undefined && state.is === "beginning") setLines(answer.lines, told);
+    if (told !== undefined && state.is !== "passing") setLines(answer.lines, told);
     let last: Buffer | null = null;
     if (state.is === "judging") {
       last = Buffer.concat(state.parts);
@@ -238,6 +238,11 @@ export class Forwarding implements ClientHandler {
 
   onResponseError(_controller: unknown, error: Error): void {
     const state = this.#state;
+    // Who breaks his own request off has had what there was by then: it is as if he had left.
+    if (isTooLarge(error) && (state.is === "passing" || state.is === "ended")) {
+      this.#settle({ kind: "abandoned", status: state.answer.status, sent: true });
+      return this.#cut();
+    }
     if (state.is !== "over") this.#exchange.tap?.broke();
     switch (state.is) {
       case "over":

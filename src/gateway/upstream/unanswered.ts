@@ -16,6 +16,11 @@ export function tooLarge(limit: number, sent: boolean): Unanswered {
   return { kind: "unanswered", status: 413, reason: "too-large", detail, sent, retriable: false };
 }
 
+/** The request itself was broken off here, since its body is larger than is taken. */
+export function isTooLarge(error: Error): boolean {
+  return codeOf(error) === "body_too_large";
+}
+
 /** Errors by their stable codes; what has none of them broke somewhere between head and body. */
 export function unanswered(
   error: Error,
@@ -23,7 +28,7 @@ export function unanswered(
   options: UpstreamOptions,
 ): Unanswered {
   const code = codeOf(error);
-  if (code === "body_too_large") return tooLarge(options.bodyLimitBytes, sent);
+  if (isTooLarge(error)) return tooLarge(options.bodyLimitBytes, sent);
   const detail = `${options.origin}: ${error.message}`;
   const facts = { kind: "unanswered", detail, sent, retriable } as const;
   const known = KNOWN[code];

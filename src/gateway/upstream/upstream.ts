@@ -122,8 +122,8 @@ export interface Switching {
  * - `unanswered`: nothing was written to the client; the caller answers with `status`.
  * - `broken`: the head was passed on, then the backend died or stalled: the client's connection was
  *   destroyed, so that a cut answer never looks like a complete one.
- * - `abandoned`: the client left (or stopped reading) before its answer was complete; the request to
- *   the backend was cancelled, or finished where a {@link Sale} keeps the answer.
+ * - `abandoned`: the client left (or stopped reading, or sent more of a body than is taken) before its answer was
+ *   complete; the request to the backend was cancelled, or finished where a {@link Sale} keeps the answer.
  *
  * `kept` is there for a sale whose whole answer is small enough.
  */

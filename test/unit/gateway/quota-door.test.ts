@@ -41,6 +41,16 @@ describe("who is let in", () => {
     expect(admitted(new QuotaDoor(), MAX_STRANGERS, short)).toBe(Math.ceil(MAX_STRANGERS / 60));
   });
 
+  test("are those of what the file says now: a day that has become minutes keeps nobody out", () => {
+    const door = new QuotaDoor();
+    expect(admitted(door, 1_000)).toBe(1_000);
+    const minute = { windowMs: 1_000, untilMs: 1_000 };
+    expect(door.admits(stranger(2_000, minute), 0)).toBe("in");
+    expect(door.size).toBe(1);
+    expect(door.admits(stranger(2_000, { ...minute, by: "payer" }), 0)).toBe("in");
+    expect(door.size).toBe(1);
+  });
+
   test.each(["address", "payer"] as const)("are a share of one neighbourhood, by %s", (by) => {
     const door = new QuotaDoor();
     const near = { by, neighbourhood: "192.0.2.0/24" };
