@@ -170,11 +170,10 @@ export class HeldWork {
       const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
       return unserved(visitor, delivery, own, this.#telemetry);
     }
-    if (delivery.kind === "abandoned" && why === null) {
-      return { status: 499, outcome, meter, upstreamMs: 0 };
-    }
-    const { status, detail } = why === null ? BROKEN : NOT_HELD[why];
-    const reason = why ?? "broken";
+    const isLeft = delivery.kind === "abandoned" && why === null;
+    if (isLeft && visitor.isGone()) return { status: 499, outcome, meter, upstreamMs: 0 };
+    const unsold = isLeft ? TOO_LARGE : BROKEN;
+    const { status, reason, detail } = why === null ? unsold : { reason: why, ...NOT_HELD[why] };
     const own: OwnAnswer = { answer: errorAnswer(status, NOTHING_TAKEN, lines), outcome, meter };
     return unserved(visitor, { status, reason, detail }, own, this.#telemetry);
   }
@@ -198,4 +197,14 @@ export class HeldWork {
 }
 
 const GIVEN_UP = "its answer was not held, or the buyer left";
-const BROKEN = { status: 502, detail: "the backend's answer broke off" } as const;
+const BROKEN = {
+  status: 502,
+  reason: "broken",
+  detail: "the backend's answer broke off",
+} as const;
+/** He is there, and has broken his own request off while his answer was held. */
+const TOO_LARGE = {
+  status: 413,
+  reason: "too-large",
+  detail: "more was sent of the request's body than is taken",
+} as const;

@@ -10,7 +10,7 @@ import { listen } from "../../src/gateway/listener/listener.ts";
 import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { X402_VERSION_2 } from "../../src/x402/x402.ts";
-import { present, richBuyer, sign } from "../support/buyer.ts";
+import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount } from "../support/payer.ts";
@@ -23,16 +23,21 @@ const ROUTES = `
   GET /either: { meter: ${METER}, description: Of two, credits: true, upstream: two }
   POST /fixed: { price: $0.005, description: At a fixed price, credits: true }
   POST /free: { price: $0.005, description: Free before, free: 2/d by address }
+  POST /after: { price: $0.005, description: Settled when it is answered, settle: after }
   GET /refused: { meter: ${METER}, description: A refusal is sold, credits: true, goods: [402] }
 `;
 /** What a body may have. */
 const LIMIT = 16 * 1024;
+/** Hears that an answer has begun that is held here. */
+let held: (() => void) | undefined;
 /** Answers before it has the whole request, and does not end its events. */
 const backend: RequestListener = (request, response) => {
   request.resume();
   if (request.url === "/refused") {
     const accepts = [{ scheme: "exact" }];
     response.writeHead(402).end(JSON.stringify({ x402Version: 1, accepts, used: 7 }));
+  } else if (request.url === "/after") {
+    response.write("held", () => held?.());
   } else if (request.url === "/either") response.end('{"used":50}');
   else {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
@@ -74,7 +79,11 @@ afterAll(() => closing.disposeAsync());
 const left = () => balanceIn(storePath, buyer.address);
 
 /** Asks, sends a part of a body that nobody reads, has what there is of the answer, and sends more than is taken. */
-async function overflow(path: string, headers: Record<string, string>): Promise<string> {
+async function overflow(
+  path: string,
+  headers: Record<string, string>,
+  begun?: Promise<void>,
+): Promise<string> {
   const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
   await once(socket, "connect");
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -84,7 +93,7 @@ async function overflow(path: string, headers: Record<string, string>): Promise<
   let said = "";
   socket.on("error", () => {});
   socket.on("data", (part: Buffer) => (said += part.toString()));
-  await vi.waitFor(() => expect(said).toContain("xxxx"));
+  await (begun ?? vi.waitFor(() => expect(said).toContain("xxxx")));
   const part = `1000\r\n${"x".repeat(4096)}\r\n`;
   const closed = once(socket, "close");
   for (let sent = 0; sent <= LIMIT; sent += 4096) socket.write(part);
@@ -127,6 +136,18 @@ it("and what is free is used by that", async () => {
   const [answer] = await once(asked, "response");
   asked.destroy();
   expect(answer.statusCode).toBe(402);
+});
+
+it("where it is paid behind the work he is answered, and charged nothing", async () => {
+  const payer = await richBuyer(chain);
+  const init = { method: "POST", body: "x" };
+  const header = await sign(payer, `${gateway.url}/after`, { init, version: X402_VERSION_2 });
+  const begun = new Promise<void>((resolve) => (held = resolve));
+  const headers = { [PAYMENT_HEADERS[X402_VERSION_2]]: header };
+  const said = await overflow("/after", headers, begun);
+  expect(said).toContain("HTTP/1.1 413");
+  expect(said).toContain("nothing was charged");
+  expect(await chain.balanceOf(payer.address)).toBe(PURSE);
 });
 
 it("a refusal that is sold says what it has used", async () => {
