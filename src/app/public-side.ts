@@ -80,6 +80,9 @@ export interface PublicSidePlaces {
   readonly sockets?: readonly object[];
 }
 
+/** How long requests that were cut at the end have to end, milliseconds. */
+const CUT_MS = 1_000;
+
 export class PublicSide {
   /** What a configuration that is replaced leaves behind is to go. */
   readonly #options: Omit<PublicSideOptions, "publish" | "earlier">;
@@ -273,10 +276,16 @@ export class PublicSide {
     // Settlements and deliveries go on after their clients have left.
     await this.#gateway.work.drain(signal);
     await this.#leases.drain();
+    const isCut = this.#gateway.work.inFlight > 0;
     // Whoever asked for it hears of its faults.
     await this.#configuring.catch(() => undefined);
     const engines = [...this.#backends.engines.values()];
     await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
+    if (isCut) {
+      // What was cut ends now, and may have used something.
+      await this.#gateway.work.drain(systemTime.timeout(CUT_MS));
+      await this.#leases.drain();
+    }
     signal.removeEventListener("abort", cut);
   }
 

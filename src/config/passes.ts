@@ -13,7 +13,7 @@ import type { Pricing } from "./routes/pricing.ts";
 import type { RouteSettings } from "./routes/routes.ts";
 
 /** Below which passes are sold, each by its name. */
-export const PASSES_PATH = "/.x402/passes/";
+const PASSES_PATH = "/.x402/passes/";
 /** `GET` is there for browsers, which are shown the page that sells. */
 const METHODS = "GET,POST";
 

@@ -19,6 +19,7 @@ import type { OfferSettings } from "./routes/pricing.ts";
 import { soldNetworks } from "./routes/sold-networks.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
+import { reviewCreditPayees, reviewRisk } from "./credits-review.ts";
 import { reviewPasses } from "./pass-review.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
@@ -91,6 +92,10 @@ export function review(whole: Config, document: ConfigDocument, context: Context
   if (isComplete) reviewMembers(config, context);
   if (isComplete) reviewPasses(config, context);
   if (isComplete) reviewCredits(config.credits, priced, context);
+  if (isComplete) {
+    reviewCreditPayees(whole, context);
+    reviewRisk(whole, context);
+  }
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);
   reviewUpstreams(config, isComplete, context);

@@ -32,6 +32,9 @@ const MAX_FAULT_LENGTH = 200;
 const MAY_BE_SLOW = /"(?:pattern|patternProperties|\$ref)":/;
 /** Longest that one value is looked at with such a schema, milliseconds. */
 const MAX_LOOK_MS = 100;
+/** What has to be in a path where something of its pattern was copied as it is written. */
+const NAMES = /[:*{%]/;
+const NO_PATH = { values: {}, faults: [] } as const;
 /** What has a body that says what is asked for. */
 const BODY_METHODS: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
@@ -94,7 +97,8 @@ export class DeclaredInput {
    */
   headFaults(target: string, { headers }: Pick<InboundRequest, "headers">): readonly string[] {
     const [path = "", query = ""] = target.split("?", 2);
-    const { faults, values } = this.#readPath(path);
+    const { faults, values } =
+      this.#path.isEmpty && !NAMES.test(path) ? NO_PATH : this.#readPath(path);
     return firstOf([
       ...(faults.length > 0 ? faults : this.#path.faultsOf(() => values)),
       ...this.#query.faultsOf(() => readQuery(query)),
@@ -164,6 +168,11 @@ class Fields {
     this.#slow = new Set(
       this.#names.filter((name) => MAY_BE_SLOW.test(JSON.stringify(this.#properties[name]))),
     );
+  }
+
+  /** Nothing is declared of any. */
+  get isEmpty(): boolean {
+    return this.#names.length === 0;
   }
 
   get isOptional(): boolean {

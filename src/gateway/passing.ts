@@ -13,6 +13,7 @@ import { memberPassage, unserved, UNSOLD, type PricedVisit } from "./delivery.ts
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
 import { memberOf } from "./membership.ts";
 import { forward } from "./request-trace.ts";
+import { isMeant } from "./signed-in.ts";
 import type { ClientOf } from "./tellings.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery } from "./upstream/upstream.ts";
@@ -21,6 +22,13 @@ import type { GatewayOptions, Generation, ServedSite, Work } from "./work.ts";
 
 /** Nobody has worked for it. */
 const UNSENT: Delivery = { kind: "abandoned", status: null, sent: false };
+
+const NOTHING: NoUse = { kind: "none", lines: [] };
+/** A page of another site, or a browser ahead of its user, has asked. */
+const NOT_MEANT: NoUse = {
+  ...NOTHING,
+  said: "the uses of what was paid before are not used up by links of other sites, nor ahead of time: ask for it from this site itself",
+};
 
 interface Passed {
   readonly plan: Pick<PricedPlan, "engine" | "meter">;
@@ -86,9 +94,13 @@ export class Passing {
     const own = { ...known, target, path };
     if (isFree) return this.#known(visit, own, "member");
     if (granted.some(({ times }) => times === null)) return this.#known(visit, own, "pass");
+    const isOwn = isMeant(own.shownIn, visit.visitor.request);
+    // Of an address something is used up whatever its browser shows.
+    if (!isOwn && plan.quota?.by !== "address") return granted.length > 0 ? NOT_MEANT : NOTHING;
     // What is free is used before what was paid for.
     const free = await this.#counted.ofQuota(visit, account);
     if (!("kind" in free)) return this.#known(visit, own, "quota", free);
+    if (!isOwn) return granted.length > 0 ? NOT_MEANT : free;
     const bought = await this.#counted.ofPurchase(granted, visit);
     if (!("kind" in bought)) return this.#known(visit, own, "pass", bought);
     return granted.length > 0 ? bought : free;

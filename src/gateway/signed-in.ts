@@ -61,6 +61,17 @@ export function readSignIn(
   return session.ok ? { signIn: session, shownIn: "Cookie" } : null;
 }
 
+/**
+ * Whether whoever asks means to use up what he has. A browser sends a cookie along for whatever page asks, and for what it
+ * fetches before anybody wants it.
+ */
+export function isMeant(shownBy: string, { headers }: Pick<InboundRequest, "headers">): boolean {
+  if (shownBy !== "Cookie") return true;
+  const site = headers["sec-fetch-site"];
+  if (site !== "same-origin" && site !== "none") return false;
+  return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;
+}
+
 /** Beside a challenge to sign in for whatever is looked up of whoever has signed in. */
 export function readAsker(terms: SignInTerms, request: InboundRequest): ShownSignIn | null {
   const { url: resource, networks } = terms;

@@ -4,9 +4,9 @@
  * bought it. Who asks has shown a session of ours: by a cookie only where its own site, or he himself, has asked.
  */
 import type { CreditDraw } from "../payments/credits/credit-price.ts";
-import { PotShare, type PotLeases } from "../payments/credits/pot-leases.ts";
+import { PotShare, type NotReserved, type PotLeases } from "../payments/credits/pot-leases.ts";
+import type { Unfit } from "../payments/sale/admission.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { formatAmount } from "../x402/amount.ts";
 import { networkOf } from "../x402/network.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import { noteCredits } from "./access.ts";
@@ -25,6 +25,7 @@ import { isUnasked } from "./holders.ts";
 import { memberOf } from "./membership.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
 import { noteUse } from "./metered-sale.ts";
+import { isMeant } from "./signed-in.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { forward } from "./request-trace.ts";
 import { unfitOf } from "./unfit.ts";
@@ -59,7 +60,7 @@ function spendableOf(
   if (price === null) return null;
   // A head alone uses nothing up.
   if (request.method === "HEAD" && soldMethod === "GET") return null;
-  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;
+  if (!isMeant(shownIn, request)) return null;
   const draws = price.drawsOf(account);
   return draws.length === 0 ? null : { account, draws };
 }
@@ -72,13 +73,6 @@ function isSpentFirst(
   if (shown.ok && isUnasked(plan.members, shown.value)) return false;
   const isAll = plan.grants.length === 0 && plan.quota === null;
   return isAll && readsBody !== true && signIn?.areScreened === false;
-}
-
-/** A browser sends a cookie along for whatever page asks, and for what it fetches before anybody wants it. */
-function isOwnAsking({ headers }: InboundRequest): boolean {
-  const site = headers["sec-fetch-site"];
-  if (site !== "same-origin" && site !== "none") return false;
-  return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;
 }
 
 /** A request of somebody who has shown who he is, and nothing else. */
@@ -137,23 +131,37 @@ export class Spending {
     }
   }
 
-  async #spend(visit: SignedInVisit, { account, draws }: Spendable): Promise<RequestEnding | null> {
-    const leases = this.#leases;
-    if (leases === undefined) return null;
+  /** Where nothing is waited for it makes no promise of its own: it is to cost hardly more than what is free. */
+  #spend(
+    visit: SignedInVisit,
+    spendable: Spendable,
+  ): RequestEnding | null | Promise<RequestEnding | null> {
     const { visitor, decision, lines } = visit;
+    const unfit = unfitOf(visitor, decision);
+    if (unfit === null) return this.#draw(visit, spendable);
     const { meter } = decision.plan;
-    const judged = unfitOf(visitor, decision);
-    const unfit = judged instanceof Promise ? await judged : judged;
-    if (unfit !== null) {
-      return endWith(visitor, { answer: unfitAnswer(unfit, lines), outcome: "refused", meter });
-    }
-    for (const draw of draws) {
-      const asked = leases.reserve(draw.pot, { max: draw.amount });
-      const share = asked instanceof Promise ? await asked : asked;
+    const refused = (found: Unfit): RequestEnding =>
+      endWith(visitor, { answer: unfitAnswer(found, lines), outcome: "refused", meter });
+    if (!(unfit instanceof Promise)) return refused(unfit);
+    return unfit.then((found) => (found === null ? this.#draw(visit, spendable) : refused(found)));
+  }
+
+  /** @param from the place of the draw to begin with */
+  #draw(
+    visit: SignedInVisit,
+    { account, draws }: Spendable,
+    from = 0,
+  ): RequestEnding | null | Promise<RequestEnding | null> {
+    const draw = draws[from];
+    if (draw === undefined || this.#leases === undefined) return null;
+    const served = (share: PotShare | NotReserved) => {
       if (share instanceof PotShare) return this.#pass(visit, { account, share, draw });
-      if (share !== "short") return this.#notNow(visit);
-    }
-    return null;
+      return share === "short"
+        ? this.#draw(visit, { account, draws }, from + 1)
+        : this.#notNow(visit);
+    };
+    const asked = this.#leases.reserve(draw.pot, { max: draw.amount });
+    return asked instanceof Promise ? asked.then(served) : served(asked);
   }
 
   /** It is not known what there is: whoever is asked to pay instead would pay twice. */
@@ -220,7 +228,6 @@ function passageOf(
     metered,
   }: { readonly answered: AnsweredSale; readonly metered: MeteredAnswer | null },
 ): Passage {
-  const { decimals, symbol } = networkOf(draw.network).asset;
   const { metering } = decision.plan;
   const { followed: target } = answered;
   const told = [...lines, "Cache-Control", decision.plan.cacheControl];
@@ -244,7 +251,7 @@ function passageOf(
     judge: (status, raw) => {
       const verdict = answered.judge(status, raw);
       if (verdict === "goods" && !isTold && metered === null) {
-        told.push(CHARGED_HEADER, `${formatAmount(draw.amount, decimals)} ${symbol}`);
+        told.push(CHARGED_HEADER, draw.told);
         isTold = true;
       }
       return verdict;

@@ -369,8 +369,14 @@ export function headOf(
   const head = [...lines, "Cache-Control", caching];
   if (status >= 500) head.push("X-Request-Id", visitor.id);
   if (cors !== "off" && status >= 400) addMissing(head, corsLines(cors, visitor.request));
-  if (status === 402 || status >= 500) addMissing(head, help.lines);
+  if (status === 402 || status >= 500) addHelp(head, help);
   return head;
+}
+
+/** Beside other links: of a payment's status, and of what else may be bought. */
+function addHelp(head: string[], { lines }: Help): void {
+  const [name, link] = lines;
+  if (name !== undefined && link !== undefined && !head.includes(link)) head.push(name, link);
 }
 
 /**

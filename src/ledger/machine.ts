@@ -60,9 +60,8 @@ import {
   mayCollect,
   takenOver,
 } from "./payment-judgement.ts";
-import { storedFill, type PotFill, type PotRow } from "./pots.ts";
+import type { PotRow } from "./pots.ts";
 import {
-  amountOf,
   failureOf,
   heldOf,
   requestOf,
@@ -157,7 +156,6 @@ const JUDGES: Judges = {
   lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
   resolve: (row, { resolution }, _, { pot }) => resolve(row, resolution, pot),
   refund: (row, { to }, moment, { counted }) => refund(row, to, moment, counted),
-  change: (row, { fill }) => change(row, fill),
   status: (row) => ({ outcome: row && statusOf(row) }),
 };
 
@@ -379,15 +377,6 @@ function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
   const freed = { submission: null, leftBy: row.submission, claimedBy: life };
   const next = { ...after(row), ...freed, state: "CLAIMED" } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
-}
-
-/** What was given back so is not paid back besides: see `resolution.ts`. */
-function change(row: Row, fill: PotFill): Step<boolean> {
-  const isPaid = row !== undefined && row.settledTransaction !== null;
-  if (!isPaid || fill.amount > BigInt(amountOf(requestOf(row)))) throw conflict(row, "changed");
-  if (row.fills !== null) return { outcome: false };
-  const next = { ...after(row), fills: storedFill(fill) };
-  return { outcome: true, next, note: `${fill.amount} of it are in its buyer's balance` };
 }
 
 /**

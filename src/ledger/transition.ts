@@ -356,11 +356,6 @@ interface Given {
   resolve: { readonly resolution: Resolution };
   /** What becomes of the refund of a payment; see `refunds.ts`. */
   refund: { readonly to: RefundStep };
-  /**
-   * A part of what it has paid goes back into a pot: the change of a metered sale, once. A conflict where it is not paid, or
-   * has paid less.
-   */
-  change: { readonly fill: PotFill };
   /** What its buyer may be told. Changes nothing. */
   status: object;
 }
@@ -407,8 +402,6 @@ interface Outcomes {
   replay: boolean;
   /** Whether it may be fetched. */
   repeat: boolean;
-  /** False where it has filled a pot before. */
-  change: boolean;
   /** False when the row is not the claim with that idempotency key of this life any more: nothing may be charged. */
   answered: boolean;
   resolve: Resolved;

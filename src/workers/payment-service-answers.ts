@@ -39,7 +39,6 @@ const OUTCOMES: Readers = {
   undelivered: () => undefined,
   replay: readFlag,
   repeat: readFlag,
-  change: readFlag,
   answered: readFlag,
   status: readStatus,
   collected: () => undefined,

@@ -5,7 +5,7 @@
 import type { ExtensionsV2 } from "./version-2.ts";
 
 /** Its name among the extensions. */
-export const PASSES = "passes";
+const PASSES = "passes";
 /** Passes of one resource that are told with its price: the listing has all. */
 const MAX_TOLD = 4;
 

@@ -101,8 +101,18 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(PASS_TEST, "has what was paid for used up before what is free", {
     file: PASSING,
-    find: '    if (!("kind" in free)) return this.#known(visit, own, "quota", free);\n    const bought = await this.#counted.ofPurchase(granted, visit);\n',
-    put: '    const bought = await this.#counted.ofPurchase(granted, visit);\n    if (!("kind" in free) && granted.length === 0) return this.#known(visit, own, "quota", free);\n',
+    find: "    const free = await this.#counted.ofQuota(visit, account);\n",
+    put: '    const first = await this.#counted.ofPurchase(granted, visit);\n    if (!("kind" in first)) return this.#known(visit, own, "pass", first);\n    const free = await this.#counted.ofQuota(visit, account);\n',
+  }),
+  caughtBy(SHOP_TEST, "has a page of another site use up what was paid for", {
+    file: PASSING,
+    find: `    if (!isOwn && plan.quota?.by !== "address") return granted.length > 0 ? NOT_MEANT : NOTHING;\n`,
+    put: "",
+  }),
+  caughtBy(SHOP_TEST, "has a page of another site use up what was paid for, where some is free", {
+    file: PASSING,
+    find: `    if (!isOwn) return granted.length > 0 ? NOT_MEANT : free;\n`,
+    put: "",
   }),
   caughtBy(SHOP_TEST, "never takes off what was used", {
     file: PASSING,

@@ -3,8 +3,11 @@ import type { Mutant } from "./mutant.ts";
 
 const SPENDING = "src/gateway/spending.ts";
 const PRICE = "src/payments/credits/credit-price.ts";
+const SHOWN = "src/gateway/signed-in.ts";
 const SESSION = "src/x402/session.ts";
 
+const UPGRADING = "src/gateway/upstream/upgrade-engine.ts";
+const STRANGERS_TEST = "test/integration/credits-strangers.test.ts";
 const SPENDING_TEST = "test/integration/credits-spending.test.ts";
 const PRICE_TEST = "test/unit/payments/credits/credit-price.test.ts";
 const SESSION_TEST = "test/unit/x402/session.test.ts";
@@ -12,11 +15,11 @@ const SESSION_TEST = "test/unit/x402/session.test.ts";
 export const SPENDING_MUTANTS: readonly Mutant[] = [
   caughtBy(SPENDING_TEST, "spends for whatever page has a browser ask", {
     file: SPENDING,
-    find: `  if (shownIn === "Cookie" && !isOwnAsking(request)) return null;\n`,
+    find: `  if (!isMeant(shownIn, request)) return null;\n`,
     put: "",
   }),
   caughtBy(SPENDING_TEST, "spends for what a browser fetches before anybody wants it", {
-    file: SPENDING,
+    file: SHOWN,
     find: `return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;`,
     put: "return true;",
   }),
@@ -29,6 +32,11 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
     file: SPENDING,
     find: " && !answered.leadsOn(status)",
     put: "",
+  }),
+  caughtBy(STRANGERS_TEST, "debits a redirect in place of a tunnel", {
+    file: UPGRADING,
+    find: "      if (sale === null) judge?.(status, answer.rawHeaders);\n      else if (sale.judge",
+    put: "      if (sale !== null && sale.judge",
   }),
   caughtBy(SPENDING_TEST, "debits a head alone", {
     file: SPENDING,
@@ -72,8 +80,8 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SPENDING_TEST, "asks who has prepaid to pay where it is not known what there is", {
     file: SPENDING,
-    find: `      if (share !== "short") return this.#notNow(visit);\n`,
-    put: "",
+    find: `return share === "short"`,
+    put: `return share !== "busy" || share === "busy"`,
   }),
   caughtBy(PRICE_TEST, "spends of a key's balance by code at the same address", {
     file: PRICE,

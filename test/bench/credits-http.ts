@@ -17,7 +17,7 @@ import { columns, coinslotVersion, say, sayAim, sayHead } from "./report.ts";
 import { measure } from "./rounds.ts";
 
 const CONNECTIONS = 64;
-const PACE = { rounds: 12, roundMs: 400, warmUpMs: 800, warmUpAnswers: 15_000 };
+const PACE = { rounds: 30, roundMs: 250, warmUpMs: 800, warmUpAnswers: 15_000 };
 const BUYERS = 16;
 const AIM = 1.3;
 

@@ -2,7 +2,8 @@
  * Paid requests through the whole gateway, each with a payment of its own, on a chain that includes each
  * transaction at once: coinslot with its embedded facilitator, and what a user assembles today, x402-express
  * before http-proxy-middleware with npm `x402` as its facilitator. The same backend, one key each. What counts is the
- * CPU time of all that is needed to sell (gateway and facilitator) for one answer that was paid and served.
+ * CPU time of all that is needed to sell (gateway and facilitator) for one answer that was paid and served. Beside them
+ * requests that are paid from a prepaid balance, without a payment of their own.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,6 +12,9 @@ import { Agent } from "undici";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import { startChain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
+import { SESSION_HEADER } from "../../src/x402/session.ts";
+import { prepay } from "../support/prepaid.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 import { BEFORE, startCoinslot, type Version } from "./contenders/coinslot.ts";
 import { PAY_TO, PRICED_ROUTES } from "./contenders/wares.ts";
 import { preciseCpuMicros, startProgram, type Running } from "./process.ts";
@@ -23,6 +27,9 @@ const [ROUNDS, WARM_UPS] = sized(BEFORE === undefined ? [4, 1] : [16, 3], [1, 0]
 const PAYMENTS = sized(100, 2);
 const PAYERS = sized(50, 2);
 const AIM = 5;
+/** Requests from a balance for each payment of a round: one takes so little that a hundred of them are not seen. */
+const FROM_BALANCE = sized(50, 2);
+const [AIM_BESIDE_OURS, AIM_BESIDE_THEIRS] = [20, 100];
 const ANSWER_TIMEOUT_MS = 90_000;
 
 interface Contender {
@@ -30,6 +37,8 @@ interface Contender {
   readonly url: string;
   /** Every process that selling needs, the backend and the chain excepted. */
   readonly processes: readonly Running[];
+  /** What requests of a round bring, each once. Default: a payment each. */
+  readonly brings?: () => Promise<readonly Readonly<Record<string, string>>[]>;
 }
 
 interface Round {
@@ -56,10 +65,10 @@ for (const { address } of payers) await chain.fund(address, 1_000_000_000n);
 await chain.fund(PAY_TO, 1n);
 const backend = await startProgram(new URL("./contenders/backend.ts", import.meta.url));
 closing.defer(() => backend.stop());
-const contenders = [
-  await startOurs(),
-  await (BEFORE === undefined ? startTheirs() : startOurs(BEFORE)),
-];
+const contenders =
+  BEFORE === undefined
+    ? [await startOurs(), await startTheirs(), await startPrepaid()]
+    : [await startOurs(), await startOurs(BEFORE)];
 
 for (const atOnce of [1, 16]) await compare(atOnce);
 
@@ -67,7 +76,7 @@ async function compare(atOnce: number): Promise<void> {
   const rounds = new Map(contenders.map(({ name }) => [name, [] as Round[]]));
   for (let round = 0; round < WARM_UPS + ROUNDS; round += 1) {
     for (const contender of round % 2 === 0 ? contenders : contenders.toReversed()) {
-      const done = await run(contender, await prepareHeaders(), atOnce);
+      const done = await run(contender, await (contender.brings ?? preparePayments)(), atOnce);
       if (round >= WARM_UPS) rounds.get(contender.name)?.push(done);
     }
   }
@@ -86,13 +95,13 @@ async function compare(atOnce: number): Promise<void> {
   const head = ["", "paid and served", "per CPU second", "per second", "p50 ms"];
   const rows = measured.map((each) => [
     each.name,
-    `${each.served} of ${PAYMENTS * ROUNDS}`,
+    String(each.served),
     each.perCpuSecond.toFixed(0),
     each.perSecond.toFixed(1),
     each.p50.toFixed(1),
   ]);
   for (const line of columns([head, ...rows])) say(`  ${line}`);
-  const [ours, other] = measured;
+  const [ours, other, prepaid] = measured;
   const value = (ours?.perCpuSecond ?? NaN) / (other?.perCpuSecond ?? NaN);
   const whose = BEFORE === undefined ? "a multiple" : "a multiple of the version before's";
   const atLeast = BEFORE === undefined ? AIM : 1;
@@ -101,21 +110,29 @@ async function compare(atOnce: number): Promise<void> {
     value,
     atLeast,
   });
+  if (prepaid === undefined) return;
+  for (const [beside, least] of [
+    [ours, AIM_BESIDE_OURS],
+    [other, AIM_BESIDE_THEIRS],
+  ] as const) {
+    const text = `requests from a balance per CPU second as a multiple of those of ${beside?.name}, ${atOnce} at once`;
+    sayAim({ text, value: prepaid.perCpuSecond / (beside?.perCpuSecond ?? NaN), atLeast: least });
+  }
 }
 
 async function run(
   contender: Contender,
-  headers: readonly string[],
+  brought: readonly Readonly<Record<string, string>>[],
   atOnce: number,
 ): Promise<Round> {
-  const queue = [...headers];
+  const queue = [...brought];
   const latencies: number[] = [];
   const before = cpuOf(contender);
   const started = performance.now();
   const worker = async (): Promise<void> => {
-    for (let header = queue.pop(); header !== undefined; header = queue.pop()) {
+    for (let headers = queue.pop(); headers !== undefined; headers = queue.pop()) {
       const begun = performance.now();
-      if (await buy(contender.url, header)) latencies.push(performance.now() - begun);
+      if (await buy(contender.url, headers)) latencies.push(performance.now() - begun);
     }
   };
   await Promise.all(Array.from({ length: atOnce }, worker));
@@ -128,24 +145,50 @@ async function run(
   };
 }
 
-async function buy(url: string, header: string): Promise<boolean> {
+async function buy(url: string, headers: Readonly<Record<string, string>>): Promise<boolean> {
   const answer = await agent.request({
     origin: url,
     path: PRICED_ROUTES[0] ?? "/",
     method: "GET",
-    headers: { "x-payment": header },
+    headers,
     signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
   });
   await answer.body.dump();
-  return answer.statusCode === 200 && answer.headers["x-payment-response"] !== undefined;
+  const told = answer.headers["x-payment-response"] ?? answer.headers["x-402-charged"];
+  return answer.statusCode === 200 && told !== undefined;
 }
 
 function cpuOf({ processes }: Contender): number {
   return processes.reduce((sum, { pid }) => sum + preciseCpuMicros(pid), 0);
 }
 
-async function startOurs(version?: Version): Promise<Contender> {
-  const name = version?.name ?? "coinslot";
+function startOurs(version?: Version): Promise<Contender> {
+  return startGateway(version?.name ?? "coinslot", { version });
+}
+
+/** Who pays has bought a balance before; its session goes along. */
+async function startPrepaid(): Promise<Contender> {
+  const name = "coinslot, from a balance";
+  const buyers = payers.slice(0, 16);
+  const balances = Object.fromEntries(buyers.map(({ address }) => [address, 10n ** 15n]));
+  await prepay(`${folder}/${name}.db`, balances);
+  const more = "credits: { packs: [$1], atRisk: $1 }";
+  const contender = await startGateway(name, { more, route: "{ price: $0.01, credits: true }" });
+  const sessions = await Promise.all(buyers.map((each) => openSessionAt(contender.url, each)));
+  const brings = Array.from({ length: PAYMENTS * FROM_BALANCE }, (_, index) => {
+    return { [SESSION_HEADER]: sessions[index % sessions.length] ?? "" };
+  });
+  return { ...contender, brings: () => Promise.resolve(brings) };
+}
+
+async function startGateway(
+  name: string,
+  {
+    version,
+    more = "",
+    route = "$0.01",
+  }: { readonly version?: Version | undefined; readonly more?: string; readonly route?: string },
+): Promise<Contender> {
   const signer = freshAccount();
   await chain.fund(signer.address, 0n, 10n ** 20n);
   const config = `
@@ -161,8 +204,9 @@ facilitator:
       ${chain.network.name}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
 unmatched: deny
 store: sqlite:${folder}/${name}.db
+${more}
 routes:
-${PRICED_ROUTES.map((path) => `  GET ${path}: $0.01`).join("\n")}
+${PRICED_ROUTES.map((path) => `  GET ${path}: ${route}`).join("\n")}
 `;
   const env = { SIGNER: signer.privateKey };
   const server = await startCoinslot(folder, config, "gateway", { env, version });
@@ -184,12 +228,13 @@ async function program(file: string, args: readonly string[]): Promise<Running> 
   return started;
 }
 
-async function prepareHeaders(): Promise<string[]> {
+async function preparePayments(): Promise<Record<string, string>[]> {
   const requirements = requirementsFor(chain.network.name, { payTo: PAY_TO });
-  const headers: string[] = [];
+  const headers: Record<string, string>[] = [];
   for (let index = 0; index < PAYMENTS; index += 1) {
     const { account } = payers[index % PAYERS] ?? freshAccount();
-    headers.push(encodePaymentHeader(await signPayment({ account, requirements })));
+    const payment = encodePaymentHeader(await signPayment({ account, requirements }));
+    headers.push({ "x-payment": payment });
   }
   return headers;
 }

@@ -60,7 +60,7 @@ async function answered(
   path: string,
   headers: Record<string, string> = {},
 ): Promise<number> {
-  const asked = Array.from({ length: TIMES + 4 }, (_, index) => {
+  const asked = Array.from({ length: TIMES + 4 }, async (_, index) => {
     const connection = connections[index % connections.length];
     return connection?.get(`${path}/${index}`, headers);
   });

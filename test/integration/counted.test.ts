@@ -1,5 +1,10 @@
 /** What is had for nothing and counted: uses of a purchase, and requests that are free before a price begins. */
-import type { RequestListener } from "node:http";
+import {
+  request as httpRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+} from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { headerJson, richBuyer } from "../support/buyer.ts";
@@ -16,6 +21,7 @@ const ROUTES = `
   GET /papers/*: { price: $0.01, description: A paper, grants: { for: 24h, times: 3 } }
   GET /tried/*: { price: $0.01, description: Tried, free: 2/d by address }
   GET /known/*: { price: $0.01, description: Known, free: 2/d by payer }
+  GET /mixed/*: { price: $0.01, description: Mixed, free: 1/d by address, grants: { for: 24h, times: 1 } }
   GET /both/*: { price: $0.01, description: Both, free: 1/d by payer, grants: { for: 24h, times: 1 } }
 `;
 const SIGN_IN = "/.well-known/x402/sign-in";
@@ -32,6 +38,14 @@ const respond: RequestListener = (request, response) => {
   const status = Number(/[?&]status=(\d+)/.exec(request.url ?? "")?.[1] ?? 200);
   response.writeHead(status, { "content-type": "text/plain" }).end("an answer");
 };
+
+/** Lines that `fetch` does not let anybody write. */
+function ask(url: string, headers: OutgoingHttpHeaders): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const asked = httpRequest(url, { headers }, (answer) => resolve(answer.resume()));
+    asked.on("error", reject).end();
+  });
+}
 
 async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
   const challenge = await (await fetch(gateway.url + SIGN_IN)).json();
@@ -55,8 +69,41 @@ describe("uses of a purchase", () => {
     expect((await asks("/papers/failing?status=500")).status).toBe(500);
     expect((await asks("/papers/missing?status=404")).status).toBe(404);
     const others = await Promise.all(["/papers/3", "/papers/4", "/papers/5"].map(asks));
-    expect(others.map(({ status }) => status).toSorted()).toEqual([200, 200, 402]);
+    expect(others.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+      200, 200, 402,
+    ]);
     expect((await asks("/papers/six")).status).toBe(402);
+  });
+
+  it("are used up by a cookie only where its own site, or its own buyer, asks", async () => {
+    const buyer = await richBuyer(chain);
+    const buy = returningBuyer(gateway.url, buyer);
+    expect((await buy("/papers/one")).status).toBe(200);
+    // The first is free.
+    expect([(await buy("/mixed/x")).status, (await buy("/mixed/x")).status]).toEqual([200, 200]);
+    const cookie = `x402-session=${await sessionOf(buyer)}`;
+    const own = { Cookie: cookie, "Sec-Fetch-Site": "same-origin" };
+    const others = [
+      { Cookie: cookie },
+      { Cookie: cookie, "Sec-Fetch-Site": "cross-site" },
+      { Cookie: cookie, "Sec-Fetch-Site": "same-site" },
+      { ...own, "Sec-Purpose": "prefetch" },
+    ];
+    for (const path of ["/papers/two", "/known/two", "/mixed/two"]) {
+      for (const headers of others) {
+        const answer = await ask(gateway.url + path, headers);
+        expect([path, answer.statusCode]).toEqual([path, 402]);
+      }
+    }
+    for (const left of [2, 1, 0]) {
+      const answer = await ask(`${gateway.url}/papers/two`, own);
+      expect([answer.statusCode, answer.headers.ratelimit]).toEqual([
+        200,
+        expect.stringContaining(`"purchase";r=${left};`),
+      ]);
+    }
+    expect((await ask(`${gateway.url}/known/two`, own)).statusCode).toBe(200);
+    expect((await ask(`${gateway.url}/mixed/two`, own)).statusCode).toBe(200);
   });
 
   it("of several purchases are had one after the other", async () => {

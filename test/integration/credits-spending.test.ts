@@ -19,6 +19,7 @@ const ROUTES = `
   GET /declared: { price: $0.001, description: Declared, credits: true, input: { queryParams: { city: { type: string, required: true } } } }
   POST /computed: { price: { by: 'usd("0.001") * int(body.n)', from: $0.001, to: $0.01 }, description: Computed, credits: true, input: { bodyType: json } }
   GET /owned: { price: $0.001, description: Granted, credits: true, grants: 24h }
+  GET /marker: { price: $0.0001, description: Asked last, credits: true }
   GET /plain: { price: $0.001, description: By payments alone }
 `;
 
@@ -33,6 +34,8 @@ const partner = freshAccount();
 const reader = freshAccount();
 /** Answers of the backend that are held back, and what lets them go. */
 const held = new Map<string, () => void>();
+/** Answers that are over, for the backend too. */
+const over = new Set<string>();
 
 const backend: RequestListener = (asked, response) => {
   const url = new URL(asked.url ?? "", "http://backend");
@@ -44,6 +47,7 @@ const backend: RequestListener = (asked, response) => {
   if (how === "hold")
     return void held.set(url.search, () => response.writeHead(status).end("held"));
   if (how === "break") {
+    response.once("close", () => over.add(url.search));
     response.writeHead(status).write("x".repeat(100_000));
     return void held.set(url.search, () => response.destroy());
   }
@@ -79,24 +83,28 @@ const more = (atRisk = "$1"): string =>
 
 const sessionOf = (account: FreshAccount): Promise<string> => openSessionAt(gateway.url, account);
 
-type Init = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
+type Init = Omit<RequestInit, "headers"> & { readonly headers?: Readonly<Record<string, string>> };
 
 const by = (token: string, path: string, init: Init = {}): Promise<Response> =>
   fetch(gateway.url + path, {
     redirect: "manual",
     ...init,
-    headers: { ...init.headers, [SESSION_HEADER]: token },
+    headers: { ...Object(init.headers), [SESSION_HEADER]: token },
   });
 
 /** What a request has cost, once that is written, by what the request after it finds. */
 async function costOf(account: FreshAccount, ask: () => Promise<unknown>): Promise<bigint> {
   const before = balanceIn(storePath, account.address);
   await ask();
-  // What comes later is written later.
+  // What comes later is written later: nothing else costs a part of a tenth of a cent.
   const token = await sessionOf(account);
-  await (await by(token, "/weather")).text();
-  await vi.waitFor(() => expect(balanceIn(storePath, account.address) < before).toBe(true));
-  return before - 1_000n - balanceIn(storePath, account.address);
+  expect((await by(token, "/marker")).status).toBe(200);
+  let spent = 0n;
+  await vi.waitFor(() => {
+    spent = before - balanceIn(storePath, account.address);
+    expect(spent % 1_000n).toBe(100n);
+  });
+  return spent - 100n;
 }
 
 it("is served for its price, told, and asked for nothing else", async () => {
@@ -160,6 +168,7 @@ it("costs nothing where the backend breaks off, and its price where the buyer do
     const begun = await by(token, "/weather?how=break&n=2", { signal: leaving.signal });
     expect(begun.status).toBe(200);
     leaving.abort();
+    await vi.waitFor(() => expect(over.has("?how=break&n=2")).toBe(true));
   });
   expect(left).toBe(1_000n);
 });

@@ -70,12 +70,37 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEASING, "has any number of requests wait for their part of the risk", {
     file: RISK,
-    find: `    if (this.#queue.size >= MAX_RISK_WAITING) return "busy";\n`,
+    find: `if (left <= 0 || own >= left) return "busy";`,
+    put: `if (left <= -MAX_RISK_WAITING || own >= 512) return "busy";`,
+  }),
+  caughtBy(LEASING, "has one payer wait in all places for a part of the risk", {
+    file: RISK,
+    find: `if (left <= 0 || own >= left) return "busy";`,
+    put: `if (left <= 0) return "busy";`,
+  }),
+  caughtBy(LEASING, "gives all pots to strangers who have something for nothing", {
+    file: LEASES,
+    find: "isCounted && this.#counted >= this.#maxPots / 2;",
+    put: "isCounted && this.#counted >= this.#maxPots;",
+  }),
+  caughtBy(LEASING, "counts pots of strangers for ever", {
+    file: LEASES,
+    find: "    if (!isCredits(pot.name)) this.#counted -= 1;\n",
     put: "",
+  }),
+  caughtBy(LEASING, "lets one payer's slow requests have all of the risk", {
+    file: RISK,
+    find: "own === 0n || own + amount <= this.#limit() - this.#taken - amount",
+    put: "own >= 0n || own + amount <= this.#limit() - this.#taken - amount",
+  }),
+  caughtBy(LEASING, "has others wait behind who has his share of the risk", {
+    file: RISK,
+    find: "if (each.who === who || this.#isWithinShare(each.who, each.amount)) return false;",
+    put: "if (each.who === who || each.amount > 0n) return false;",
   }),
   caughtBy(LEASING, "keeps at risk what a request had of a lease that was lost", {
     file: LEASES,
-    find: "      if (isCounted) this.#risk.give(max);\n",
+    find: "      if (isCounted) this.#risk.give(pot.name, max);\n",
     put: "",
   }),
   caughtBy(WORLDS, "debits what was reserved in place of what was used", {
@@ -133,10 +158,10 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
     find: "row.fills === null &&",
     put: "",
   }),
-  caughtBy(CONTRACT, "gives change for what is not paid", {
-    file: "src/ledger/machine.ts",
-    find: "const isPaid = row !== undefined && row.settledTransaction !== null;\n  if (!isPaid || fill",
-    put: "if (row === undefined || fill",
+  caughtBy(CONTRACT, "charges by use what was paid at a fixed price", {
+    file: "src/ledger/metered.ts",
+    find: "const isCharged = pot !== undefined && sale !== undefined && fills === null;",
+    put: "const isCharged = sale !== undefined && fills === null;",
   }),
   caughtBy(CONTRACT, "forgets a payer who has prepaid", {
     file: "src/ledger/sqlite/sqlite-forgetting.ts",

@@ -75,6 +75,8 @@ export const PROBLEM_CODES = {
   "unknown-group": "A route has a price for a group of payers that there is not.",
   "empty-group": "A group of payers has nobody in it, or no route a price for it.",
   "idle-credits": "What is prepaid can be spent nowhere, or a route is paid in nothing of it.",
+  "narrow-risk": "No two requests that are paid from balances fit into what may be at risk.",
+  "split-credits": "What one payee was prepaid is spent where another one is paid.",
   "no-price": "A route has neither a price nor its own accept.",
   "bad-price": "A token cannot express the price.",
   "bad-expression": "The expression of a price is none, or can be no price.",

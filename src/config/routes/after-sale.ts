@@ -48,7 +48,7 @@ export interface GrantSettings {
 }
 
 /** Requests of one purchase: more of them is as good as all. */
-export const MAX_TIMES = 1_000_000;
+const MAX_TIMES = 1_000_000;
 
 const lasting = text(readLasting, matching(LASTING, LASTING_FORM, "24h", "30d"), LASTING_FORM);
 

@@ -90,6 +90,7 @@ function refused(detail: string): Extract<Upgrade, { kind: "refused" }> {
 
 /** Bytes of the body of a refused handshake at most. */
 const refusalLimit = 64 * 1024;
+const SWITCHED = 101;
 
 /** Where handshakes go, and what becomes of the connections that they switch. */
 interface Place {
@@ -314,18 +315,19 @@ class Upgrading {
 
   /** Runs before `ws()` relays the 101 with what `answer.headers` holds then. */
   #switch(answer: IncomingMessage, upstream: Socket): void {
-    const { socket, responseSet, responseAdded, removed } = this.#exchange;
+    const { socket, responseSet, responseAdded, removed, sale, judge } = this.#exchange;
+    if (sale === null) judge?.(SWITCHED, answer.rawHeaders);
     const lines = responseLines(answer.rawHeaders, responseSet, responseAdded, removed);
     Object.assign(answer, { headers: switchingHeaders(lines) });
     this.#place.tunnels.open(socket, upstream);
     socket.once("close", () => upstream.destroySoon());
     const upstreamMs = performance.now() - this.#startedAt;
-    this.#settle({ kind: "delivered", status: 101, upstreamMs });
+    this.#settle({ kind: "delivered", status: SWITCHED, upstreamMs });
   }
 
   /** The backend answered with something else than 101: its answer, whole, then the end. */
   #decline(outgoing: ClientRequest, answer: IncomingMessage): void {
-    const { socket, responseSet, responseAdded, removed, sale } = this.#exchange;
+    const { socket, responseSet, responseAdded, removed, sale, judge } = this.#exchange;
     const status = answer.statusCode ?? 502;
     const upstreamMs = performance.now() - this.#startedAt;
     const body = new Gathered();
@@ -338,7 +340,8 @@ class Upgrading {
     answer.on("error", (error) => this.#fail("broken", error.message));
     answer.on("end", async () => {
       // As for any other request: a client that has it may try again at once, at another process.
-      if (sale?.judge(status, answer.rawHeaders) !== "goods") await sale?.refused();
+      if (sale === null) judge?.(status, answer.rawHeaders);
+      else if (sale.judge(status, answer.rawHeaders) !== "goods") await sale.refused();
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
       const lines = responseLines(answer.rawHeaders, responseSet, responseAdded, removed);

@@ -27,7 +27,7 @@ const LOOK_MS = 250;
 /** How long a drain tries to write what was used, and how often it looks whether it has, milliseconds. */
 const DRAIN_MS = 10_000;
 const DRAIN_PAUSE_MS = 10;
-/** Pots in memory. */
+/** Pots in memory, half of which are left to credits: strangers open others for nothing. */
 const MAX_POTS = 10_000;
 /** Requests that may wait for one pot. */
 export const MAX_WAITING = 256;
@@ -102,6 +102,8 @@ export class PotLeases {
   readonly #maxPots: number;
   /** In the order in which they were made. */
   readonly #pots = new Map<string, LeasedPot>();
+  /** Of them, how many are none of credits. */
+  #counted = 0;
   /** To be asked about at once, and to be written, in the order in which they became so. */
   readonly #urgent = new Set<LeasedPot>();
   readonly #dirty = new Set<LeasedPot>();
@@ -137,23 +139,24 @@ export class PotLeases {
   /** Without a wait where the lease has enough. `signal`: nobody waits any more. */
   reserve(name: string, asked: Reserving, signal?: AbortSignal): Reserved | Promise<Reserved> {
     if (!isCredits(name)) return this.#reserve(name, asked, signal);
-    if (!this.#risk.take(asked.max)) return this.#reserveInTurn(name, asked, signal);
+    if (!this.#risk.take(name, asked.max)) return this.#reserveInTurn(name, asked, signal);
     const reserved = this.#reserve(name, asked, signal);
-    if (reserved instanceof Promise) return reserved.then((each) => this.#atRisk(each, asked));
-    return this.#atRisk(reserved, asked);
+    if (reserved instanceof Promise)
+      return reserved.then((each) => this.#atRisk(name, each, asked));
+    return this.#atRisk(name, reserved, asked);
   }
 
   /** So much is at risk already that what was used has to be written first. */
   async #reserveInTurn(name: string, asked: Reserving, signal?: AbortSignal): Promise<Reserved> {
     for (const pot of this.#dirty) this.#urgent.add(pot);
     this.#wake();
-    const turn = await this.#risk.wait(asked.max, signal);
+    const turn = await this.#risk.wait(name, asked.max, signal);
     if (turn !== "taken") return turn;
-    return this.#atRisk(await this.#reserve(name, asked, signal), asked);
+    return this.#atRisk(name, await this.#reserve(name, asked, signal), asked);
   }
 
-  #atRisk(reserved: Reserved, { max }: Reserving): Reserved {
-    if (!(reserved instanceof PotShare)) this.#risk.give(max);
+  #atRisk(name: string, reserved: Reserved, { max }: Reserving): Reserved {
+    if (!(reserved instanceof PotShare)) this.#risk.give(name, max);
     return reserved;
   }
 
@@ -201,12 +204,12 @@ export class PotLeases {
   readonly #settle: Settling = (pot, { amount, max, route, isLost }) => {
     const isCounted = isCredits(pot.name);
     if (isLost) {
-      if (isCounted) this.#risk.give(max);
+      if (isCounted) this.#risk.give(pot.name, max);
       if (amount > 0n) this.#tellLost(pot, amount);
       return;
     }
     pot.giveBack(max);
-    if (isCounted && amount < max) this.#risk.give(max - amount);
+    if (isCounted && amount < max) this.#risk.give(pot.name, max - amount);
     if (amount === 0n) {
       if (pot.queue.length > 0 || this.#isEnding) this.#hurry(pot);
       return;
@@ -222,16 +225,22 @@ export class PotLeases {
     opens: Omit<PotFill, "pot"> | undefined,
     nowMs: number,
   ): LeasedPot | undefined {
-    if (this.#pots.size >= this.#maxPots && !this.#makeRoom()) return undefined;
+    const isCounted = !isCredits(name);
+    const isCrowd = isCounted && this.#counted >= this.#maxPots / 2;
+    if ((isCrowd || this.#pots.size >= this.#maxPots) && !this.#makeRoom(isCrowd)) return undefined;
     const pot = new LeasedPot(name, opens, nowMs);
     this.#pots.set(name, pot);
+    if (isCounted) this.#counted += 1;
     return pot;
   }
 
-  /** The one that was made first and that nobody uses has to go; where it has a lease, that is given back first. */
-  #makeRoom(): boolean {
+  /**
+   * The one that was made first and that nobody uses has to go; where it has a lease, that is given back first.
+   * @param ofCounted it has to be none of credits
+   */
+  #makeRoom(ofCounted: boolean): boolean {
     for (const pot of this.#pots.values()) {
-      if (!pot.isIdle) continue;
+      if (!pot.isIdle || (ofCounted && isCredits(pot.name))) continue;
       if (!pot.isHeld) {
         this.#drop(pot);
         return true;
@@ -267,6 +276,7 @@ export class PotLeases {
 
   #drop(pot: LeasedPot): void {
     this.#pots.delete(pot.name);
+    if (!isCredits(pot.name)) this.#counted -= 1;
     for (const each of [this.#urgent, this.#dirty, this.#again]) each.delete(pot);
   }
 
@@ -356,7 +366,7 @@ export class PotLeases {
         if (answer === undefined) this.#failed(pot, draw);
         else {
           const { written, lost } = pot.answered(answer);
-          if (written + lost > 0n && isCredits(pot.name)) this.#risk.give(written + lost);
+          if (written + lost > 0n && isCredits(pot.name)) this.#risk.give(pot.name, written + lost);
           if (lost > 0n) this.#tellLost(pot, lost);
           this.#serve(pot, draw);
         }

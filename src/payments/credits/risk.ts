@@ -1,15 +1,18 @@
 /**
  * What a process may lose its seller when it is killed: what requests of buyers' credits have reserved, and what they have
- * used and is not written yet. A request takes its part before it begins, and waits where all of it is taken.
+ * used and is not written yet. A request takes its part before it begins, and waits where all of it is taken, or where its
+ * payer has as much as he leaves to others: nobody has all of it, however slow his requests are.
  */
 import type { Time } from "../../time/time.ts";
 
 /** How long a request waits for its part at most, milliseconds: so long the ledger may be away. */
 export const RISK_WAIT_MS = 5_000;
-/** Requests that may wait for their part. */
+/** Requests that may wait for their part; of one payer as many as he leaves to others. */
 export const MAX_RISK_WAITING = 1_024;
 
 interface Waiting {
+  /** Whose balance it is: the pot's name. */
+  readonly who: string;
   readonly amount: bigint;
   readonly done: () => void;
 }
@@ -20,6 +23,9 @@ export class Risk {
   readonly #time: Time;
   /** The first first. */
   readonly #queue = new Set<Waiting>();
+  /** How many of each payer wait, and what each has taken: of those alone who have any. */
+  readonly #waiting = new Map<string, number>();
+  readonly #shares = new Map<string, bigint>();
   #taken = 0n;
 
   constructor(limit: () => bigint, time: Time) {
@@ -35,24 +41,43 @@ export class Risk {
     return this.#queue.size;
   }
 
-  /** False where that would be too much, or others wait. One request alone may be more than the limit. */
-  take(amount: bigint): boolean {
-    if (this.#queue.size > 0 || !this.#fits(amount)) return false;
-    this.#taken += amount;
+  /** Payers of whom anything is kept here. */
+  get payers(): number {
+    return new Set([...this.#shares.keys(), ...this.#waiting.keys()]).size;
+  }
+
+  /**
+   * False where that would be too much, or others wait for what is left. One request alone may be more than the limit, and
+   * one of a payer more than his share.
+   */
+  take(who: string, amount: bigint): boolean {
+    if (!this.#isWithinShare(who, amount) || !this.#fits(amount)) return false;
+    // Who waits for his own share alone holds nobody up.
+    for (const each of this.#queue) {
+      if (each.who === who || this.#isWithinShare(each.who, each.amount)) return false;
+    }
+    this.#add(who, amount);
     return true;
   }
 
   /** The same, in its turn. `unavailable`: there was no turn in time, or nobody waits any more. */
-  async wait(amount: bigint, signal?: AbortSignal): Promise<"taken" | "busy" | "unavailable"> {
-    if (this.#queue.size >= MAX_RISK_WAITING) return "busy";
+  async wait(
+    who: string,
+    amount: bigint,
+    signal?: AbortSignal,
+  ): Promise<"taken" | "busy" | "unavailable"> {
+    const own = this.#waiting.get(who) ?? 0;
+    const left = MAX_RISK_WAITING - this.#queue.size;
+    if (left <= 0 || own >= left) return "busy";
     const { promise, resolve } = Promise.withResolvers<"taken" | "unavailable">();
-    const waiting: Waiting = { amount, done: () => resolve("taken") };
+    const waiting: Waiting = { who, amount, done: () => resolve("taken") };
     const leave = (): void => {
-      if (!this.#queue.delete(waiting)) return;
+      if (!this.#leave(waiting)) return;
       resolve("unavailable");
       this.#serve();
     };
     this.#queue.add(waiting);
+    this.#waiting.set(who, own + 1);
     const late = this.#time.timeout(RISK_WAIT_MS);
     for (const each of [late, signal]) each?.addEventListener("abort", leave, { once: true });
     if (signal?.aborted === true) leave();
@@ -63,21 +88,46 @@ export class Risk {
     }
   }
 
-  give(amount: bigint): void {
-    this.#taken -= amount;
+  give(who: string, amount: bigint): void {
+    this.#add(who, -amount);
     this.#serve();
   }
 
+  #add(who: string, amount: bigint): void {
+    this.#taken += amount;
+    const share = (this.#shares.get(who) ?? 0n) + amount;
+    if (share === 0n) this.#shares.delete(who);
+    else this.#shares.set(who, share);
+  }
+
+  #leave(waiting: Waiting): boolean {
+    if (!this.#queue.delete(waiting)) return false;
+    const { who } = waiting;
+    const left = (this.#waiting.get(who) ?? 0) - 1;
+    if (left > 0) this.#waiting.set(who, left);
+    else this.#waiting.delete(who);
+    return true;
+  }
+
+  /** In their order, but for those whose payers have their share. */
   #serve(): void {
     for (const waiting of this.#queue) {
-      if (!this.#fits(waiting.amount)) return;
-      this.#queue.delete(waiting);
-      this.#taken += waiting.amount;
+      const { who, amount } = waiting;
+      if (!this.#isWithinShare(who, amount)) continue;
+      if (!this.#fits(amount)) return;
+      this.#leave(waiting);
+      this.#add(who, amount);
       waiting.done();
     }
   }
 
   #fits(amount: bigint): boolean {
     return this.#taken === 0n || this.#taken + amount <= this.#limit();
+  }
+
+  /** A payer has no more than is left to others beside it: of all of it one alone has half. */
+  #isWithinShare(who: string, amount: bigint): boolean {
+    const own = this.#shares.get(who) ?? 0n;
+    return own === 0n || own + amount <= this.#limit() - this.#taken - amount;
   }
 }

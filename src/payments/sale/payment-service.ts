@@ -97,7 +97,6 @@ export type ServiceTransitionKind =
   | "delivering"
   | "replay"
   | "repeat"
-  | "change"
   | "answered"
   | "status"
   | HoldEnd;

@@ -48,8 +48,7 @@ async function spend({ url, life, ...order }: SpenderOrder, stop: AbortSignal): 
       }
       // As long as a request takes.
       await time.sleep(1);
-      const debited = reserved.settle(max, life);
-      if (debited === true || (await debited)) writeSync(answers, "+");
+      if (reserved.settle(max, life)) writeSync(answers, "+");
     }
   };
   process.send?.("spending");

@@ -33,11 +33,16 @@ async function bench(script: string, ...words: readonly string[]): Promise<strin
 test.each([
   ["routing.ts", [], /new URL: \d+ ns/],
   ["credits.ts", [], /a question to the ledger for each: \d/],
+  ["credits-http.ts", [], /a request from a balance, a free one = 1: \d/],
   ["discovery.ts", [], /every page takes at most/],
   ["telemetry.ts", [], /metrics and log of a free request/],
   ["verify.ts", [], /CPU as a multiple of x402's, tape: \d/],
   ["settle.ts", [], /gas for one payment: \d/],
-  ["paid.ts", [], /x402-express .*\n.* as a multiple, 16 at once: \d/],
+  [
+    "paid.ts",
+    [],
+    /x402-express .*\n.*from a balance.*\n.* as a multiple, 16 at once: \d[^]*those of x402-express, 16 at once: \d/,
+  ],
   ["paid.ts", ["--before", ROOT], /the version before's, 16 at once: \d/],
   ["sizing.ts", [], /what the reckoning is off by, node: \d/],
   ["solana-verify.ts", [], /CPU as a multiple of @x402\/svm.*'s, tape: \d/],

@@ -350,6 +350,7 @@ export const RUNS: readonly Run[] = [
   },
   bench("routing"),
   bench("credits"),
+  bench("credits-http"),
   bench("discovery"),
   bench("telemetry"),
   bench("page"),

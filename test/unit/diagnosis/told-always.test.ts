@@ -52,3 +52,18 @@ test.each(OWN)(
     expect(linesOf("", ...asked).values("link")).toEqual([]);
   },
 );
+
+test("names where help is beside other links, once", () => {
+  const gateway = new DryGateway(
+    selling({
+      routes: ["GET /a: $0.01"],
+      more: "support: help@example.com\npasses: { day: { price: $1, routes: [GET /a], for: 24h } }",
+    }),
+  );
+  const lines = gateway.ask({ method: "GET", target: "/a" }).answer?.lines ?? [];
+  const links = lines.filter((_, index) => lines[index - 1] === "Link");
+  expect(links).toEqual([
+    expect.stringContaining("/.x402/passes/day>"),
+    '<mailto:help@example.com>; rel="help"',
+  ]);
+});

@@ -1,11 +1,6 @@
 /** Pots: what is in them is never more than came in and was not used, whoever leases it, and whoever dies. */
 import { expect, it } from "vitest";
-import {
-  LedgerConflict,
-  LedgerUnavailable,
-  type Ledger,
-  type MeteredSale,
-} from "../../../src/ledger/ledger.ts";
+import { LedgerUnavailable, type Ledger, type MeteredSale } from "../../../src/ledger/ledger.ts";
 import { isBalanced, type CreditsSum } from "../../../src/ledger/credit-entries.ts";
 import {
   creditsPot,
@@ -193,7 +188,6 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
       kind: "refused",
       reason: expect.stringMatching(/balance/),
     });
-    expect(await ledger.step(key, { kind: "change", fill: { pot: POT, amount: 1n } })).toBe(false);
     const note = "400 charged for 200 used, 9600 in its buyer's balance";
     expect((await ledger.books.show(key))?.events.at(-1)).toMatchObject({ note });
   });
@@ -222,36 +216,6 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
       metered: { charged: String(PAID), change: "0", reason: "not-metered" },
     });
     expect(await inPot(ledger)).toEqual([0n, 0n]);
-  });
-
-  it("change of a payment that is paid is put into a pot once, and no more than was paid", async () => {
-    const { ledger } = place();
-    const payment = examplePayment(1);
-    const { key } = payment;
-    const change = (amount: bigint): Promise<boolean> =>
-      ledger.step(key, { kind: "change", fill: { pot: POT, amount } });
-    await expect(change(1n)).rejects.toThrow(LedgerConflict);
-    await ledger.step(key, { kind: "claim", terms: termsOf(payment, { route: ROUTE }) });
-    await sign(ledger, [payment]);
-    await expect(change(1n)).rejects.toThrow(LedgerConflict);
-    await settle(ledger, payment);
-    await expect(change(PAID + 1n)).rejects.toThrow(LedgerConflict);
-    expect(await change(400n)).toBe(true);
-    expect(await change(400n)).toBe(false);
-    expect(await inPot(ledger)).toEqual([400n, 0n]);
-    await ledger.step(key, { kind: "delivering" });
-    await ledger.step(key, { kind: "delivered" });
-    expect(await change(100n)).toBe(false);
-    const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;
-    expect(await ledger.step(key, { kind: "resolve", resolution })).toMatchObject({
-      kind: "refused",
-      reason: expect.stringMatching(/balance/),
-    });
-    await fill(ledger, 2);
-    const { key: other } = examplePayment(2);
-    const twice = { kind: "change", fill: { pot: POT, amount: 1n } } as const;
-    expect(await ledger.step(other, twice)).toBe(false);
-    expect((await sum(ledger)).bought).toBe(PAID + 400n);
   });
 
   it("leases what is needed, and of the rest half of what is free", async () => {

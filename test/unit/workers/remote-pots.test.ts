@@ -1,6 +1,5 @@
 /** Balances at workers: each leases for itself, and what a dead one had is there for its siblings. */
 import { expect, it } from "vitest";
-import { LedgerConflict } from "../../../src/ledger/ledger.ts";
 import { creditsPot } from "../../../src/ledger/pots.ts";
 import { PotLeases, PotShare } from "../../../src/payments/credits/pot-leases.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -63,12 +62,13 @@ it("what a worker had leased when it died is there for its siblings", async () =
 it("change is given through the process with the money, and balances are read there", async () => {
   const { ledger, worker } = await stageWithCredits();
   const { pots, payments } = worker("1");
-  const change = { kind: "change", fill: { pot: POT, amount: 5n } } as const;
   const { key, request } = examplePayment(2);
-  await ledger.step(key, { kind: "claim", terms: termsOf({ request }, { idempotencyKey: key }) });
-  await expect(payments.step(key, change)).rejects.toThrow(LedgerConflict);
+  const terms = termsOf({ request }, { idempotencyKey: key, change: POT });
+  await payments.step(key, { kind: "claim", terms });
   await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
-  expect(await payments.step(key, change)).toBe(true);
+  await payments.step(key, { kind: "delivering" });
+  const metered = { charged: 9_995n, usage: "1", reason: null };
+  await payments.step(key, { kind: "delivered", metered });
   const balances = await pots.balances([POT, "none"]);
   expect([...balances]).toEqual([[POT, { free: AMOUNT + 5n, leased: 0n, untilMs: null }]]);
 });

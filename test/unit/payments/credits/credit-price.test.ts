@@ -13,7 +13,9 @@ test("a key spends on all networks of a family what it has prepaid there, by the
   const price = new CreditPrice([offerOf("base", 20n), offerOf("polygon", 10n)]);
   const pot = creditsPot(networkOf("avalanche"), address);
   const account = { address, network: "avalanche", hasKey: true } as const;
-  expect(price.drawsOf(account)).toEqual([{ pot, amount: 10n, network: "polygon" }]);
+  expect(price.drawsOf(account)).toEqual([
+    { pot, amount: 10n, told: "0.00001 USDC", network: "polygon" },
+  ]);
 });
 
 test("what test networks give away buys nothing on others, and each family is one balance", () => {
@@ -33,7 +35,9 @@ test("code spends on its own chain what code has prepaid there, and nothing of a
   const price = new CreditPrice([offerOf("base", 20n), offerOf("polygon", 10n)]);
   const account = { address, network: "base", hasKey: false } as const;
   const pot = creditsPot(networkOf("base"), address, "base");
-  expect(price.drawsOf(account)).toEqual([{ pot, amount: 20n, network: "base" }]);
+  expect(price.drawsOf(account)).toEqual([
+    { pot, amount: 20n, told: "0.00002 USDC", network: "base" },
+  ]);
   expect(pot).not.toBe(creditsPot(networkOf("base"), address));
   expect(pot).not.toBe(creditsPot(networkOf("polygon"), address, "polygon"));
 });

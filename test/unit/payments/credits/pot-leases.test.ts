@@ -11,7 +11,7 @@ import {
   WRITTEN_MS,
   type NotReserved,
 } from "../../../../src/payments/credits/pot-leases.ts";
-import { MAX_RISK_WAITING, RISK_WAIT_MS } from "../../../../src/payments/credits/risk.ts";
+import { MAX_RISK_WAITING, Risk, RISK_WAIT_MS } from "../../../../src/payments/credits/risk.ts";
 import { networkOf } from "../../../../src/x402/network.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
 import { MemoryStore } from "../../../support/memory-ledger.ts";
@@ -20,6 +20,7 @@ import { silentTelemetry } from "../../../simulation/silent-telemetry.ts";
 
 const ROUTE = "GET /weather";
 const POT = potOf("one");
+const OTHER = potOf("other");
 const { logger } = silentTelemetry(undefined);
 
 function potOf(payer: string): string {
@@ -116,12 +117,14 @@ test("gives back what was not used, all of it where the request has failed, and 
 test("a request beyond the seller's risk waits until what was used is written, or given back", async () => {
   const stage = new Stage();
   stage.fill(POT, 10_000n);
+  stage.fill(OTHER, 10_000n);
+  stage.fill(potOf("third"), 10_000n);
   const leases = stage.leases("one", { atRisk: 100n });
   const one = await stage.reserved(leases, 60n);
-  const waits = leases.reserve(POT, { max: 60n });
+  const waits = leases.reserve(OTHER, { max: 60n });
   expect(waits).toBeInstanceOf(Promise);
   // In their order, also one that would fit.
-  const behind = leases.reserve(POT, { max: 40n });
+  const behind = leases.reserve(potOf("third"), { max: 40n });
   expect(behind).toBeInstanceOf(Promise);
   expect(leases.sizes.waiting).toBe(2);
   expect(leases.atRisk).toBe(60n);
@@ -138,35 +141,82 @@ test("a request beyond the seller's risk waits until what was used is written, o
 test("one request is at risk though it is dearer than the risk, and others wait for it", async () => {
   const stage = new Stage();
   stage.fill(POT, 10_000n);
+  stage.fill(OTHER, 10_000n);
   const leases = stage.leases("one", { atRisk: 100n });
   const dear = await stage.reserved(leases, 500n);
-  const other = leases.reserve(POT, { max: 1n });
+  const other = leases.reserve(OTHER, { max: 1n });
   expect(other).toBeInstanceOf(Promise);
   dear.settle(500n, ROUTE);
   expect(await stage.time.of(Promise.resolve(other))).toBeInstanceOf(PotShare);
 });
 
-test("no more requests wait for their part of the risk than may, each so long, and who leaves makes room", async () => {
+test("a payer's slow requests have of the risk what they leave to others, and hold nobody up", async () => {
   const stage = new Stage();
   stage.fill(POT, 10_000n);
+  stage.fill(OTHER, 10_000n);
+  stage.fill(potOf("third"), 10_000n);
+  const leases = stage.leases("one", { atRisk: 100n });
+  const slow: PotShare[] = [];
+  for (let number = 0; number < 5; number += 1) slow.push(await stage.reserved(leases, 10n));
+  const more = Array.from({ length: 4 }, () => leases.reserve(POT, { max: 10n }));
+  for (const each of more) expect(each).toBeInstanceOf(Promise);
+  expect([leases.atRisk, leases.sizes.waiting]).toEqual([50n, 4]);
+  // What is left is for others, at once, and in equal parts.
+  expect((await stage.reserved(leases, 10n, OTHER)).settle(0n, ROUTE)).toBe(true);
+  const others = [
+    await stage.reserved(leases, 10n, OTHER),
+    await stage.reserved(leases, 10n, OTHER),
+  ];
+  const third = leases.reserve(OTHER, { max: 10n });
+  // And for whoever has nothing yet.
+  const fresh = await stage.reserved(leases, 30n, potOf("third"));
+  expect(fresh.settle(0n, ROUTE)).toBe(true);
+  for (const each of [...slow, ...others]) each.settle(0n, ROUTE);
+  const served = await stage.time.of(Promise.all([...more, third]));
+  for (const each of served) expect(each).toBeInstanceOf(PotShare);
+});
+
+test("no more requests wait for their part of the risk than may, each so long, and who leaves makes room", async () => {
+  const stage = new Stage();
+  const payers = Array.from({ length: MAX_RISK_WAITING + 1 }, (_, number) => potOf(`${number}`));
+  for (const pot of [POT, ...payers]) stage.fill(pot, 10_000n);
   const leases = stage.leases("one", { atRisk: 100n });
   await stage.reserved(leases, 100n);
   const leaving = new AbortController();
-  const ask = (signal?: AbortSignal) => Promise.resolve(leases.reserve(POT, { max: 1n }, signal));
+  const ask = (pot: string, signal?: AbortSignal) =>
+    Promise.resolve(leases.reserve(pot, { max: 1n }, signal));
   const began = stage.time.now();
-  const waiting = [
-    ask(leaving.signal),
-    ...Array.from({ length: MAX_RISK_WAITING - 1 }, () => ask()),
-  ];
-  expect(await stage.time.of(ask())).toBe("busy");
+  const [first = "", last = "", ...others] = payers;
+  const waiting = [ask(first, leaving.signal)];
+  // Of one payer no more than he leaves to others.
+  const half = MAX_RISK_WAITING / 2;
+  for (let number = 1; number < half; number += 1) waiting.push(ask(first));
+  expect(await stage.time.of(ask(first))).toBe("busy");
+  for (const pot of others.slice(0, half)) waiting.push(ask(pot));
+  expect(leases.sizes.waiting).toBe(MAX_RISK_WAITING);
+  expect(await stage.time.of(ask(last))).toBe("busy");
   leaving.abort();
-  waiting.push(ask());
+  waiting.push(ask(last));
   expect(leases.sizes.waiting).toBe(MAX_RISK_WAITING);
   const answers = await stage.time.of(Promise.all(waiting));
   expect(new Set(answers)).toEqual(new Set(["unavailable"]));
   expect(stage.time.now() - began).toBeLessThan(RISK_WAIT_MS + 1_000);
   expect(leases.sizes.waiting).toBe(0);
   expect(leases.atRisk).toBe(100n);
+});
+
+test("of payers who have nothing at risk nothing is kept", async () => {
+  const time = new ManualTime();
+  const risk = new Risk(() => 10n, time);
+  expect(risk.take("one", 5n)).toBe(true);
+  const late = risk.wait("one", 5n);
+  const left = new AbortController();
+  const leaving = risk.wait("other", 7n, left.signal);
+  expect(risk.payers).toBe(2);
+  left.abort();
+  expect(await time.of(Promise.all([leaving, late]))).toEqual(["unavailable", "unavailable"]);
+  risk.give("one", 5n);
+  expect([risk.payers, risk.taken, risk.waiting]).toEqual([0, 0n, 0]);
 });
 
 test("two lives spend a balance of one cent once", async () => {
@@ -277,6 +327,31 @@ test("no more pots are in memory than may be, and one that nobody uses makes roo
   expect(await stage.reserve(leases, 1n, potOf("c"))).toBeInstanceOf(PotShare);
   expect(leases.sizes.pots).toBe(2);
   expect(held.settle(10n, ROUTE)).toBe(true);
+});
+
+test("strangers who have something for nothing leave half of the pots to who has prepaid", async () => {
+  const stage = new Stage();
+  const leases = stage.leases("one", { maxPots: 4 });
+  for (const payer of ["a", "b", "c"]) stage.fill(potOf(payer), 100n);
+  const opens = { amount: 2n, untilMs: stage.time.now() + 60_000 };
+  const free = (name: string) =>
+    stage.time.of(Promise.resolve(leases.reserve(`free/${name}`, { max: 1n, opens })));
+  const firsts = [await free("one"), await free("two")];
+  expect(await free("three")).toBe("busy");
+  const a = await stage.reserved(leases, 1n, potOf("a"));
+  await stage.reserved(leases, 1n, potOf("b"));
+  expect(leases.reserve(potOf("c"), { max: 1n })).toBe("busy");
+  // Those of strangers make room for one another, and not what is prepaid.
+  a.settle(0n, ROUTE);
+  expect(await free("three")).toBe("busy");
+  expect(leases.sizes.pots).toBe(4);
+  for (const first of firsts) {
+    if (!(first instanceof PotShare)) throw new Error("not reserved");
+    first.settle(1n, ROUTE);
+  }
+  // Only what somebody has reserved is left.
+  await stage.time.until(() => leases.sizes.pots === 1);
+  for (const name of ["three", "four"]) expect(await free(name)).toBeInstanceOf(PotShare);
 });
 
 test("many pots at once are asked for in turns, and each gets its turn", async () => {
