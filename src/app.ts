@@ -260,7 +260,7 @@ function openSide(
 ): PublicSide {
   const { logger, timeline } = telemetry;
   const { router: facilitator, feePayers, networks, drafts, ledger: redemptions, sales } = money;
-  const { guard, signers, signInKey } = money;
+  const { guard, signers, holdings, signInKey } = money;
   const { publish } = sales;
   const payments = new LocalPaymentService({
     facilitator,
@@ -269,6 +269,7 @@ function openSide(
     redemptions,
     guard,
     signers,
+    holdings,
     logger,
     time,
     timeline,

@@ -11,6 +11,7 @@ import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
 import { askedUntil, type EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 import { Gateway } from "../gateway/gateway.ts";
+import { Holders } from "../gateway/holders.ts";
 import type { ToldCertificates } from "../certificates/told.ts";
 import { HeldCertificates } from "../gateway/listener/held-certificates.ts";
 import { Listener } from "../gateway/listener/listener.ts";
@@ -90,6 +91,7 @@ export class PublicSide {
   readonly #paywall: Paywall;
   readonly #blockhashes: BlockhashHints;
   readonly #leases: PotLeases;
+  readonly #holders: Holders;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
   /**
@@ -117,8 +119,9 @@ export class PublicSide {
     const { settlementWaitMs } = config.limits;
     this.#config = config;
     this.#ticketKeys = options.ticketKeys;
+    this.#holders = new Holders(payments);
     this.#earlier = earlier.flatMap((each) =>
-      createEarlierQuotes(each.config, feePayers, each.replacedMs),
+      createEarlierQuotes(each.config, feePayers, each.replacedMs, this.#holders),
     );
     this.#backends = new Backends({ telemetry, fronts });
     this.#backends.configure(config);
@@ -156,7 +159,8 @@ export class PublicSide {
 
   async #configure(config: PublicSideConfig, publish: SitesPublisher): Promise<void> {
     const { feePayers } = this.#options;
-    const replaced = await inTurns(earlierSteps(this.#config, feePayers, systemTime.now()));
+    const beganMs = systemTime.now();
+    const replaced = await inTurns(earlierSteps(this.#config, feePayers, beganMs, this.#holders));
     this.#config = config;
     const { connections, settlementWaitMs } = config.limits;
     const maxConnections = Math.ceil(connections / this.#options.fronts);
@@ -297,7 +301,8 @@ export class PublicSide {
     const { metrics } = telemetry;
     const blockhashes = this.#blockhashes;
     const { signInKey } = this.#options;
-    const known = { feePayers, networks, drafts, blockhashes, signInKey };
+    const holders = this.#holders;
+    const known = { feePayers, networks, drafts, blockhashes, signInKey, holders };
     const ground = { metrics, ...known, earlier: this.#earlier };
     return {
       ...(yield* siteSteps(config, this.#engines, { ...ground, publish })),

@@ -19,6 +19,7 @@ import { AtPrices, KeptPrices, type ComputedPlans } from "../gateway/computed-pl
 import type { PricedPlan, RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes, QuotedEarlier } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
+import type { Holders } from "../gateway/holders.ts";
 import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
@@ -92,6 +93,19 @@ interface SnapshotGround {
   readonly earlier: readonly EarlierQuotes[];
   /** By which challenges to sign in are made. Default: nobody is asked who he is. */
   readonly signInKey?: Uint8Array | undefined;
+  /** What is known of who holds what. Default: nothing, and nobody is a member for that. */
+  readonly holders?: Holders | undefined;
+}
+
+/** Who is in each group: those that are listed, or known to hold what its members hold. */
+function groupLists(
+  { groups, holders }: Config["members"],
+  known: Holders | undefined,
+): Readonly<Record<string, MemberTerms["list"]>> {
+  const held = Object.entries(holders).map(([name, terms]) => {
+    return [name, known?.listOf(terms) ?? NOBODY] as const;
+  });
+  return { ...groups, ...Object.fromEntries(held) };
 }
 
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
@@ -103,13 +117,14 @@ export function createSnapshot(...made: Parameters<typeof snapshotSteps>): Snaps
 export function* snapshotSteps(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key }: SnapshotGround,
+  ground: SnapshotGround,
 ): Steps<Snapshot> {
+  const { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key } = ground;
   const { publicUrl: base, protocol, site = "" } = config;
   // What is shown to a proxy in its place is not for it to pass on.
   const isAsking = key !== undefined && base !== null && config.sidecar === null;
-  const asker = isAsking ? signInTerms(config, { key, publicUrl: base }) : null;
-  const { groups } = config.members;
+  const groups = groupLists(config.members, ground.holders);
+  const asker = isAsking ? signInTerms(config, { key, publicUrl: base }, groups) : null;
   const signIn = asker && { issuer: asker.issuer, now: () => systemTime.now() };
   const plannerAs = (route: RouteSettings) => {
     const meter = metrics.route(route.key, pricesOf(route));
@@ -372,16 +387,20 @@ export function* earlierSteps(
   config: EarlierTerms,
   feePayers: FeePayers,
   replacedMs: number,
+  holders?: Holders,
 ): Steps<readonly EarlierQuotes[]> {
   const all: EarlierQuotes[] = [];
-  for (const each of sitesOf(config)) all.push(yield* earlierOf(each, feePayers, replacedMs));
+  const groups = groupLists(config.members, holders);
+  for (const each of sitesOf(config)) {
+    all.push(yield* earlierOf(each, groups, { feePayers, replacedMs }));
+  }
   return all;
 }
 
 function* earlierOf(
-  { site, routes, publicUrl, unmatched, protocol, members }: Site<EarlierTerms>,
-  feePayers: FeePayers,
-  replacedMs: number,
+  { site, routes, publicUrl, unmatched, protocol }: Site<EarlierTerms>,
+  groups: Readonly<Record<string, MemberTerms["list"]>>,
+  { feePayers, replacedMs }: { readonly feePayers: FeePayers; readonly replacedMs: number },
 ): Steps<EarlierQuotes> {
   const computed = new Map<Offers, ComputedPlans<Offers>>();
   const kept = new KeptPrices<Offers>();
@@ -400,7 +419,7 @@ function* earlierOf(
         computed.set(offers, new AtPrices(price, planAt, kept));
       }
       const asked = action.prices.flatMap(({ group, offers: own }) => {
-        const list = members.groups[group] ?? NOBODY;
+        const list = groups[group] ?? NOBODY;
         const told = offersAs({ ...action, offers: own }, method);
         return own.length === 0 ? [] : [{ group, list, offers: told, page: null }];
       });

@@ -17,6 +17,7 @@ import type { NetworkProbe } from "../payments/settlement/network-gate.ts";
 import type { Recovery } from "../payments/settlement/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { guarded } from "../facilitator/guarded-facilitator.ts";
+import { Holdings } from "../payments/sale/holdings.ts";
 import { SaleGuard } from "../payments/sale/sale-guard.ts";
 import { onTheWire, type WireFacilitator } from "../facilitator/wire-facilitator.ts";
 import type { Readiness } from "../admin/admin.ts";
@@ -60,6 +61,8 @@ export interface SettlementProcess {
   readonly drafts: Drafts;
   /** Who has signed what wallets are asked to sign. */
   readonly signers: TextSigners;
+  /** Who holds what, as its chain says. */
+  readonly holdings: Holdings;
   /** By which challenges to sign in are made, here and wherever the same ledger is. */
   readonly signInKey: Uint8Array;
   readonly sales: Sales;
@@ -128,11 +131,7 @@ export async function openSettlementProcess(
   const reading = openQuality(parts, { ledger, sales, news: quality });
   closing.defer(() => reading?.stop());
   const certificates = await openCertificates(parts, ledger, sales);
-  const canStore = (): Promise<boolean> =>
-    ledger.ping().then(
-      () => true,
-      () => false,
-    );
+  const canStore = (): Promise<boolean> => canWrite(ledger);
   telemetry.metrics.networks.observeClosed(async () => {
     const otherwise = (await canStore()) ? null : "ledger";
     return new Map(networks.used.map((each) => [each, networks.closedReason(each) ?? otherwise]));
@@ -157,7 +156,9 @@ export async function openSettlementProcess(
   };
   const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
   const signInKey = await ledger.signInKey();
-  const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey };
+  const meter = metrics.holders;
+  const holdings = new Holdings({ observers, signers, guard, meter, logger, time });
+  const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey, holdings };
   const selling = { ...known, sales, hub, quality, certificates };
   const prepare = async (next: Config, isTrial: boolean): Promise<Prepared> => {
     await ledger.ping();
@@ -182,6 +183,13 @@ export async function openSettlementProcess(
     };
   };
   return { ledger, router, ...selling, address, probes, wallets, stopped, readiness, prepare };
+}
+
+function canWrite(ledger: Ledger): Promise<boolean> {
+  return ledger.ping().then(
+    () => true,
+    () => false,
+  );
 }
 
 async function orDrop<Value>(work: Promise<Value>, prepared: Prepared): Promise<Value> {

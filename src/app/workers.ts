@@ -177,10 +177,10 @@ class Desks {
   #open(name: string): WorkerSession {
     const { money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { router: facilitator, feePayers, networks, guard, ledger, signers } = money;
+    const { router: facilitator, feePayers, networks, guard, ledger, signers, holdings } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs, works: this.#works };
-    const known = { feePayers, networks, guard, signers };
+    const known = { feePayers, networks, guard, signers, holdings };
     const lasting = { refundsLast: refundsLast(() => money.sales.config), logger, time };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });
     const { settlementWaitMs } = money.sales.config.limits;

@@ -4,6 +4,7 @@ import type { Running } from "../app.ts";
 import {
   type MemberPrice,
   sitesOf,
+  holdersText,
   waysText,
   type Config,
   type EmbeddedNetwork,
@@ -92,14 +93,20 @@ function describe(route: RouteSettings, config: Config): string {
       : `${dollars} on ${network}`,
   );
   const ways = waysText(route, action, config);
-  return [offers.join(", "), ...action.prices.map(memberPrice), ...ways].join("; ");
+  return [
+    offers.join(", "),
+    ...action.prices.map((each) => memberPrice(each, config)),
+    ...ways,
+  ].join("; ");
 }
 
-function memberPrice({ group, offers }: MemberPrice): string {
+function memberPrice({ group, offers }: MemberPrice, { members }: Pick<Config, "members">): string {
+  const held = members.holders[group];
+  const who = held === undefined ? group : `${group} (${holdersText(held)})`;
   const amounts = offers.map(({ asset, amountAtomic, dollars }) => {
     return dollars ?? `${amountAtomic} ${asset.symbol} units`;
   });
-  return `${group} ${offers.length === 0 ? "free" : [...new Set(amounts)].join(", ")}`;
+  return `${who} ${offers.length === 0 ? "free" : [...new Set(amounts)].join(", ")}`;
 }
 
 function networks(

@@ -40,7 +40,7 @@ export type { MemberPrice } from "./routes/member-prices.ts";
 export type { OfferSettings } from "./routes/pricing.ts";
 export type { OwnGoods, PassGoods } from "./routes/own-goods.ts";
 export { soldNetworks } from "./routes/sold-networks.ts";
-export { passesOf, toldPasses, waysFacts, waysText, type PassGround } from "./ways.ts";
+export { holdersText, passesOf, toldPasses, waysFacts, waysText, type PassGround } from "./ways.ts";
 export type { PricedAction, RouteAction, RouteSettings } from "./routes/routes.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 

@@ -126,7 +126,7 @@ function cut(shown: string | undefined): string | null {
 /** All but the routes, by the keys of the file. */
 function settingsOf(config: Config): object {
   const { file: _, routes, hosts, sites, upstreams, facilitator, store, keeping, ...more } = config;
-  const { webhooks, included: include, members: _groups, ...rest } = more;
+  const { webhooks, included: include, members, ...rest } = more;
   const { embedded, observed, remote, payees, leastAttodollars, bearer, gateways, ...others } =
     facilitator;
   const own = new Set(routes.flatMap(offersOf).map(({ payTo }) => payTo));
@@ -134,6 +134,7 @@ function settingsOf(config: Config): object {
   return {
     ...rest,
     include,
+    members: members.holders,
     hosts: sites.length === 0 ? hosts : byName(sites, ({ name }) => name),
     upstreams: byName(upstreams, ({ name }) => name),
     webhooks: byName(webhooks, ({ name }) => name),

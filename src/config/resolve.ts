@@ -84,6 +84,8 @@ export function resolve(
     sidecar === null
       ? resolveListen(served, certifiedNames(document, sites), context)
       : { listen: [], acme: null };
+  const settling = { assets, settlers, routes, ownUrl };
+  const settled = resolveFacilitator(facilitator, settling, context);
   return {
     file,
     included,
@@ -100,13 +102,13 @@ export function resolve(
     watch: document.watch,
     admin: document.admin ?? null,
     upstreams: upstreams.list,
-    facilitator: resolveFacilitator(facilitator, { assets, settlers, routes, ownUrl }, context),
+    facilitator: settled,
     routes,
     unmatched,
     defaultUpstream,
     ...inherited,
     payers: resolvePayers(document.payers, context),
-    members: resolveMembers(document.members, context),
+    members: resolveMembers(document.members, { assets, facilitator: settled }, context),
     sessions: resolveSessions(document.sessions),
     credits,
     passes,

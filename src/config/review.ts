@@ -16,6 +16,7 @@ import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
 import { isOwn } from "./routes/own.ts";
 import type { OfferSettings } from "./routes/pricing.ts";
+import { soldNetworks } from "./routes/sold-networks.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
 import { reviewCreditPayees, reviewRisk } from "./credits-review.ts";
@@ -369,7 +370,7 @@ function reviewPayees(routes: readonly Priced[], place: Path, { problems, tree }
 
 /** Groups that change nothing. */
 function reviewMembers(
-  { members: { groups }, routes }: Pick<Config, "members" | "routes">,
+  { members: { groups, holders }, routes }: Pick<Config, "members" | "routes">,
   { problems, tree }: Context,
 ): void {
   const priced = new Set(
@@ -377,10 +378,16 @@ function reviewMembers(
       action.kind === "priced" ? action.prices.map(({ group: name }) => name) : [],
     ),
   );
-  for (const [name, list] of Object.entries(groups)) {
+  const canSignIn = soldNetworks(routes).some((name) => networkOf(name).kind === "evm");
+  for (const [name, list] of [...Object.entries(groups), ...Object.entries(holders)]) {
     const place = ["members", name];
     if (!tree.intact(place)) continue;
-    if (list.size === 0) {
+    if (!("size" in list) && !canSignIn) {
+      const message =
+        "has nobody in it: nothing is sold on an EVM network, so nobody signs in there";
+      const found = fault("empty-group", message, "accept an EVM network");
+      problems.add("warning", place, found, "key");
+    } else if ("size" in list && list.size === 0) {
       const found = fault("empty-group", "has nobody in it", "write an address, or a file of them");
       problems.add("warning", place, found, "key");
     } else if (!priced.has(name)) {

@@ -1,4 +1,6 @@
 /** How a priced route is had beside a payment for each request: in words for people, and as facts for programs. */
+import { formatAmount } from "../x402/amount.ts";
+import type { HolderTerms } from "../x402/holding.ts";
 import type { ToldPass } from "../x402/pass-offers.ts";
 import { CREDITS_PATH } from "../x402/prepaid.ts";
 import { lastingText, type PassSettings } from "./passes.ts";
@@ -63,6 +65,11 @@ export function waysText(
   if (credits)
     ways.push(`a session may pay it from what its account has prepaid at ${CREDITS_PATH}`);
   return ways;
+}
+
+/** What members hold: `holds 5 USDC on base`. */
+export function holdersText({ network, token, symbol, least, decimals }: HolderTerms): string {
+  return `holds ${formatAmount(least, decimals)} ${symbol ?? `of ${token}`} on ${network}`;
 }
 
 function quotaText({ requests, windowMs, by }: QuotaSettings): string {

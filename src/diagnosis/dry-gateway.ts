@@ -271,6 +271,7 @@ const NO_PAYMENT_SERVICE: PaymentService = {
   answer: () => Promise.reject(unreachable()),
   changed: () => Promise.reject(unreachable()),
   balances: () => Promise.reject(unreachable()),
+  holdings: () => Promise.reject(unreachable()),
 };
 
 function unreachable(): Error {

@@ -47,6 +47,8 @@ export interface CatalogueEntry extends PublicTerms {
   readonly lastUpdated: number;
   /** No term: it changes with every sale. */
   readonly quality?: RouteQuality | undefined;
+  /** How it is had beside a payment for each request, and beside credits, in words for documents: sentences without a period. */
+  readonly ways?: readonly string[];
 }
 
 /** Of the entries of a catalogue each has another name. */

@@ -108,7 +108,11 @@ export function writeLlmsText(
     "",
     "## Resources",
     "",
-    ...shown.flatMap(({ item }) => [describe(item), ...describeExchange(item)]),
+    ...shown.flatMap(({ item, entry: { ways = [] } }) => [
+      describe(item),
+      ...ways.map((way) => `  - Or: ${plain(way)}`),
+      ...describeExchange(item),
+    ]),
     ...(more === 0 ? [] : [`- and ${more} more, see the listing`]),
     "",
     ...(purchase === null ? [] : [...describePurchase(purchase), ""]),

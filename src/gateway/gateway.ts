@@ -59,6 +59,8 @@ import {
 } from "./answers.ts";
 import { acceptable, nameOf } from "./challenge.ts";
 import { withoutUse } from "./counted.ts";
+import { knowingHolders } from "./holder-visit.ts";
+import { hasHolders } from "./holders.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
@@ -304,8 +306,9 @@ export class Gateway {
     visit: PricedVisit,
     decision: PresentedDecision | SignedInDecision,
   ): Promise<RequestEnding> {
-    if (decision.readsBody !== true) return this.#charge(visit, decision);
-    return this.#priced(visit, await priceByBody(visit.visitor, decision));
+    const own = hasHolders(decision.plan) ? await knowingHolders(visit, decision) : visit;
+    if (decision.readsBody !== true) return this.#charge(own, decision);
+    return this.#priced(own, await priceByBody(visit.visitor, decision));
   }
 
   #priced(

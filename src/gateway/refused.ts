@@ -49,8 +49,9 @@ export function readRefusal(
     told: Refusal,
     lines = cors,
   ): NotTaken => {
-    const { provisional } = decision;
-    const only = provisional === undefined ? "" : `; ${onlyTheMost(provisional)}`;
+    const { provisional, told: beside } = decision;
+    const most = provisional === undefined ? "" : `; ${onlyTheMost(provisional)}`;
+    const only = most + (beside === undefined ? "" : `; ${beside}`);
     const refusal = { ...told, detail: saysWhere(told.detail, help) + only };
     const errorV2 = errorText(refusal, X402_VERSION_2);
     return {

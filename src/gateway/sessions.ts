@@ -6,6 +6,7 @@ import { err, ok, type Refusal, type Result } from "../x402/result.ts";
 import { SESSION_HEADER, type BuyerSession, type ProvenAccount } from "../x402/session.ts";
 import type { SignIn } from "../x402/sign-in.ts";
 import { errorAnswer, type Answer, type OwnAnswer } from "./answers.ts";
+import { learnHoldings, UNHELD } from "./holders.ts";
 import { membershipsOf } from "./membership.ts";
 import type { SessionRequest, SignInTerms } from "./signed-in.ts";
 
@@ -57,8 +58,12 @@ export async function proveAccount(
   if (!signIn.ok) return err(refused(403, signIn.error.detail, lines));
   const shown = signIn.value;
   if ("kind" in shown) return ok(shown);
+  const isAsked = await learnHoldings(groups, shown, address);
   const opened = await paywall.openSession(shown, membershipsOf(groups, shown), address);
-  return opened.ok ? opened : err(declinedWord(opened.error, lines));
+  if (opened.ok) return opened;
+  // Who might be a member is not told that he is none.
+  const isUnknown = !isAsked && opened.error.kind === "refused";
+  return err(isUnknown ? notNow(UNHELD, lines) : declinedWord(opened.error, lines));
 }
 
 function declinedWord(declined: Declined, lines: readonly string[]): OwnAnswer {
@@ -73,11 +78,13 @@ function declinedWord(declined: Declined, lines: readonly string[]): OwnAnswer {
       return refused(403, declined.refusal.detail, lines);
     case "barred":
       return refused(declined.status, declined.refusal.detail, lines);
-    default: {
-      const again = [...lines, "Retry-After", String(ASK_AGAIN_SECONDS)];
-      return refused(503, "nobody could be asked who signs in; try again", again);
-    }
+    default:
+      return notNow("nobody could be asked who signs in; try again", lines);
   }
+}
+
+function notNow(error: string, lines: readonly string[]): OwnAnswer {
+  return refused(503, error, [...lines, "Retry-After", String(ASK_AGAIN_SECONDS)]);
 }
 
 export function told(answer: Answer): OwnAnswer {

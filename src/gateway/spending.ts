@@ -21,6 +21,7 @@ import {
 import type { PricedPlan, SignedInDecision, Snapshot } from "./decision.ts";
 import { AnsweredSale, unserved, type PricedVisit } from "./delivery.ts";
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
+import { isUnasked } from "./holders.ts";
 import { memberOf } from "./membership.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
 import { noteUse } from "./metered-sale.ts";
@@ -66,9 +67,10 @@ function spendableOf(
 
 /** Whether a balance is the first thing to be asked: nothing else is to be looked up of who asks. */
 function isSpentFirst(
-  { plan, readsBody }: SignedInDecision,
+  { plan, readsBody, signIn: shown }: SignedInDecision,
   { signIn }: Pick<Snapshot, "signIn">,
 ): boolean {
+  if (shown.ok && isUnasked(plan.members, shown.value)) return false;
   const isAll = plan.grants.length === 0 && plan.quota === null;
   return isAll && readsBody !== true && signIn?.areScreened === false;
 }

@@ -202,6 +202,11 @@ export function quotaPot(route: string, by: string, who: string, untilMs: number
   return `quota/${untilMs}/${by}/${who}/${route}`;
 }
 
+/** Whoever asks has opened it, and has paid nothing for that. */
+export function isQuota(pot: string): boolean {
+  return pot.startsWith("quota/");
+}
+
 /** A pot as it is stored. */
 export interface PotRow extends PotBalance {
   /** The life that has found too little free last, and when. */

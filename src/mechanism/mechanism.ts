@@ -4,6 +4,7 @@
  */
 import type { ClosedReason } from "../telemetry/network-meter.ts";
 import type { Turn } from "../fairness/fair-lane.ts";
+import type { HeldToken } from "../x402/holding.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { BlockhashHint } from "../x402/version-2.ts";
@@ -289,6 +290,11 @@ export interface Observer<Authorization = unknown> {
    * `CHAIN_BUSY` where too many wait, or as many of the asker's as there is room left.
    */
   hasCodeSigned?(text: SignedText, signal: AbortSignal, asker: string): Promise<boolean>;
+  /**
+   * What `balanceOf` of a token says of an account, smallest units; not there where tokens have none (Solana). Few are asked
+   * at a time, and no code runs long. Throws {@link ChainError}, as {@link hasCodeSigned}; of what is no such token too.
+   */
+  holding?(held: HeldToken, signal: AbortSignal, asker: string): Promise<bigint>;
   /** Closes the connections to the chain. */
   close(): Promise<void>;
 }

@@ -12,6 +12,7 @@ import { isSameToken } from "../x402/token.ts";
 import { CREDITS_PATH } from "../x402/prepaid.ts";
 import type { X402Version } from "../x402/x402.ts";
 import { compare, type CatalogueItem } from "../discovery/catalogue.ts";
+import type { CatalogueEntry } from "../discovery/catalogue.ts";
 import { entryName, searchItems, type Catalogue } from "../discovery/discovery.ts";
 import { exampleRequest } from "../discovery/example-request.ts";
 import type { RouteQuality } from "../discovery/quality.ts";
@@ -108,7 +109,7 @@ export class CataloguePages {
     for (const entry of shown) {
       const name = this.#hasGroups ? entry.group : null;
       if (groups.at(-1)?.name !== name) groups.push({ name, routes: [] });
-      groups.at(-1)?.routes.push(routeView(entry, this.#base, entry.item.entry.quality));
+      groups.at(-1)?.routes.push(routeView(entry, this.#base, entry.item.entry));
     }
     return cataloguePage({
       shop: URL.parse(this.#base)?.host ?? this.#base,
@@ -161,11 +162,11 @@ function beginningOf({ segments }: RouteSettings): string {
   return texts.find((text) => !USUAL_BEGINNING.test(text)) ?? OTHERS;
 }
 
-/** What is shown of a route, and of how well it was delivered where that is known. */
+/** What is shown of a route, of how else it is had, and of how well it was delivered where that is known. */
 export function routeView(
   { route, action }: SoldHere,
   base: string,
-  quality?: RouteQuality,
+  { quality, ways = [] }: Pick<CatalogueEntry, "quality" | "ways"> = {},
 ): CatalogueRoute {
   const { methods, pattern } = route;
   const { description, mimeType, input, outputSchema } = action;
@@ -194,6 +195,7 @@ export function routeView(
         ? (sample ?? null)
         : JSON.stringify(sample, null, 2),
     ...(action.credits && { credits: base + CREDITS_PATH }),
+    ways,
     quality: quality === undefined ? "" : wordsOn(quality),
   };
 }

@@ -440,6 +440,8 @@ function* soldSteps(
         service: serviceOf(action.metadata, site.paywall.brand),
         lastUpdated: changes.get(route.key) ?? 0,
         quality: quality?.of(route.key),
+        // Where credits are bought is told beside them.
+        ways: waysText(route, { ...action, credits: false }, site),
       };
       const asked = { route: route.key, networks };
       const ways = waysText(route, action, site);

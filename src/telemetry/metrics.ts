@@ -12,6 +12,7 @@ import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
+import { HolderMeter } from "./holder-meter.ts";
 import { SalesMeter } from "./sales-meter.ts";
 import { WalletMeter } from "./wallet-meter.ts";
 import { WebhookMeter } from "./webhook-meter.ts";
@@ -94,6 +95,7 @@ export class Metrics {
   readonly networks = new NetworkMeter(this.registry);
   readonly wallets = new WalletMeter(this.registry);
   readonly sales = new SalesMeter(this.registry);
+  readonly holders = new HolderMeter(this.registry);
   readonly webhooks = new WebhookMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);
   readonly use = new UseMeter(this.registry);

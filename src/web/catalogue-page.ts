@@ -91,6 +91,7 @@ ${description !== "" && html`<p class="about" dir="auto">${clipped(description, 
 <details><summary>Details<span class="hidden-text"> of ${method} ${shown}</span>${quality !== "" && html`<span class="dim"> · ${quality}</span>`}</summary>
 ${missing.length > 0 && html`<p>Put a value in place of ${missing.map((each, index) => html`${index > 0 && " and "}<code>{${each}}</code>`)}.</p>`}
 <ul class="prices">${prices.map(priceItem)}</ul>
+${(route.ways ?? []).map((way) => html`<p>Or: ${way}.</p>`)}
 ${route.credits !== undefined && html`<p>Or from <a href="${route.credits}">credits</a> that were bought before.</p>`}
 ${inputsOf(route)}
 ${answerOf(route)}

@@ -46,6 +46,8 @@ export interface CatalogueRoute {
   readonly sample: string | null;
   /** Where credits are bought that it takes, absolute. Default: it takes none. */
   readonly credits?: string;
+  /** How else it is had beside a payment for each request: sentences without a period. Default: in no other way. */
+  readonly ways?: readonly string[];
   /** How well it was delivered, in words; "": nothing is known. */
   readonly quality: string;
 }

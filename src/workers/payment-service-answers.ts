@@ -20,6 +20,7 @@ import type {
 } from "../ledger/ledger.ts";
 import { isNetworkName } from "../x402/network.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Holding } from "../x402/holding.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -109,6 +110,14 @@ export function readRecognized(value: unknown): Result<Recognized, Declined> {
 export function readOpened(value: unknown): Result<ProvenAccount, Declined> {
   const fields = record(value);
   return fields["ok"] === false ? readDeclined(fields["error"]) : ok(accountOf(fields["value"]));
+}
+
+export function readHoldings(value: unknown): readonly Holding[] | null {
+  if (value === null) return null;
+  check(Array.isArray(value));
+  const all = value as readonly unknown[];
+  for (const each of all) check(each === null || typeof each === "boolean");
+  return all as readonly Holding[];
 }
 
 function readDeclined(value: unknown): Result<never, Declined> {

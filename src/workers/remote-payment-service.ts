@@ -19,6 +19,7 @@ import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 import { RemotePots } from "./remote-pots.ts";
 import {
+  readHoldings,
   readIdentified,
   readOpened,
   readOutcome,
@@ -112,6 +113,12 @@ export class RemotePaymentService implements PaymentService {
     const [signIn, memberships, claimant, signal] = asked;
     const values = [signIn, memberships, claimant, currentContext()];
     return readOpened(await this.#wait("openSession", values, signal));
+  }
+
+  async holdings(
+    ...asked: Parameters<PaymentService["holdings"]>
+  ): ReturnType<PaymentService["holdings"]> {
+    return readHoldings(await this.#ask("holdings", asked));
   }
 
   balances(pots: readonly string[]): ReturnType<PaymentService["balances"]> {

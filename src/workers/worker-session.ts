@@ -8,6 +8,7 @@ import type {
   Identifying,
   LocalPaymentService,
   Payment,
+  ShownHolder,
   SigningIn,
   Memberships,
 } from "../payments/sale/payment-service.ts";
@@ -16,6 +17,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { HolderTerms } from "../x402/holding.ts";
 import type { SignIn } from "../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Handler } from "./channel.ts";
@@ -77,6 +79,8 @@ export class WorkerSession {
       answer: stored((key: PaymentKey) => payments.answer(key)),
       draw: stored((draws: readonly PotDraw[]) => life.pots.draw(draws)),
       balances: stored((pots: readonly string[]) => life.pots.balances(pots)),
+      holdings: ([shown, terms, claimant]) =>
+        payments.holdings(shown as ShownHolder, terms as readonly HolderTerms[], String(claimant)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
       vet: ([key, terms, context], signal) =>

@@ -14,6 +14,7 @@ import { runBattery } from "./battery.ts";
 import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
 import { COUNTED_MUTANTS } from "./counted-mutants.ts";
 import { CREDIT_MUTANTS } from "./credit-mutants.ts";
+import { HOLDER_MUTANTS } from "./holder-mutants.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import { METER_MUTANTS } from "./meter-mutants.ts";
@@ -39,6 +40,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...LIMIT_MUTANTS,
   ...TURN_MUTANTS,
   ...SIGN_IN_MUTANTS,
+  ...HOLDER_MUTANTS,
   ...SALE_MUTANTS,
   ...PRICE_MUTANTS,
   ...CERTIFICATE_MUTANTS,

@@ -19,6 +19,7 @@ const ROUTES = `
   GET /puzzle: { price: $0.01, description: A puzzle, free: 1/d by payer }
 `;
 const PASSES = `
+discovery: { llms: true, page: /catalogue }
 passes:
   day: { price: $0.10, routes: [GET /articles/*, POST /archive], for: 24h, description: All for a day }
   five: { price: $0.03, routes: [GET /articles/*, GET /puzzle], for: 1h, times: 5 }
@@ -139,4 +140,15 @@ test("where a pass is bought is told beside the price of what it opens, and in t
   const page = await browser.get("/articles/1", { accept: "text/html" });
   const link = `<a href="${PUBLIC_URL}/.x402/passes/day">Or a pass: day, $0.10`;
   expect(page.text).toContain(link);
+});
+
+test("the text for language models and the catalogue page say so in the same words", async () => {
+  const five = "the pass five opens it: $0.03 for 1h, 5 requests at /.x402/passes/five";
+  const free = "1 requests of an account that signs in are free each day (UTC)";
+  const text = await (await fetch(`${gateway.url}/llms.txt`)).text();
+  expect(text.split(`  - Or: ${five}\n`)).toHaveLength(3);
+  expect(text.split(`  - Or: ${free}\n`)).toHaveLength(2);
+  const page = await (await fetch(`${gateway.url}/catalogue`)).text();
+  expect(page.split(`<p>Or: ${five}.</p>`)).toHaveLength(3);
+  expect(page.split(`<p>Or: ${free}.</p>`)).toHaveLength(2);
 });

@@ -3,6 +3,8 @@ import type { File, Names } from "./stage.ts";
 
 export const PAID = "GET /paid";
 const NETWORK = "base-sepolia";
+/** A token that members may hold; nobody asks it here. */
+const HELD = "0x857b06519E91e3A54538791bDbb0E22373e36b66";
 
 /** What runs between two changes: with everything in it that a change may need. */
 export function baseFile(names: Names): File {
@@ -344,6 +346,18 @@ export const KEY_CHANGES: readonly KeyChange[] = [
     named(key, ({ payees }) => [
       [["members"], { partners: payees[1] }],
       [["routes", PAID, "prices"], { partners: "$0.005" }],
+    ]),
+  ),
+  ...Object.entries({
+    token: { token: HELD, decimals: 18 },
+    network: { network: NETWORK },
+    atLeast: { atLeast: 2.5 },
+    decimals: { decimals: 6 },
+    for: { for: "10m" },
+  }).map(([key, value]) =>
+    named(`members.NAME.${key}`, () => [
+      [["members"], { rich: { token: "USDC", network: NETWORK, ...value } }],
+      [["routes", PAID, "prices"], { rich: "free" }],
     ]),
   ),
   ...["amount", "asset"].map((key) =>

@@ -80,12 +80,12 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEASING, "gives all pots to strangers who have something for nothing", {
     file: LEASES,
-    find: "isCounted && this.#counted >= this.#maxPots / 2;",
-    put: "isCounted && this.#counted >= this.#maxPots;",
+    find: "isStrangers && this.#quotas >= this.#maxPots / 2;",
+    put: "isStrangers && this.#quotas >= this.#maxPots;",
   }),
   caughtBy(LEASING, "counts pots of strangers for ever", {
     file: LEASES,
-    find: "    if (!isCredits(pot.name)) this.#counted -= 1;\n",
+    find: "    if (isQuota(pot.name)) this.#quotas -= 1;\n",
     put: "",
   }),
   caughtBy(LEASING, "lets one payer's slow requests have all of the risk", {

@@ -51,6 +51,7 @@ function ruleRows({
   settle,
   meter,
   members = {},
+  holders = {},
   ways = [],
 }: RuleView): readonly Cells[] {
   const most = meter === undefined ? "" : "up to ";
@@ -59,15 +60,24 @@ function ruleRows({
     action === "priced" ? prices.map((price) => most + priceText(price) + when) : [action];
   return [
     [methods?.join(",") ?? "*", pattern, first ?? NOTHING, upstream ?? NOTHING, String(line)],
-    ...[...others, ...Object.entries(members).map(memberText), ...ways].map((price) => {
+    ...[
+      ...others,
+      ...Object.entries(members).map((each) => memberText(each, holders)),
+      ...ways,
+    ].map((price) => {
       return ["", "", price, "", ""];
     }),
   ];
 }
 
-/** `partners: 0.005 USDC on base` */
-function memberText([group, prices]: readonly [string, readonly PriceView[]]): string {
-  return `${group}: ${prices.length === 0 ? "free" : prices.map(priceText).join(", ")}`;
+/** `partners: 0.005 USDC on base`, `rich (holds 5 USDC on base): free` */
+function memberText(
+  [group, prices]: readonly [string, readonly PriceView[]],
+  holders: NonNullable<RuleView["holders"]>,
+): string {
+  const held = holders[group];
+  const who = held === undefined ? group : `${group} (${held})`;
+  return `${who}: ${prices.length === 0 ? "free" : prices.map(priceText).join(", ")}`;
 }
 
 /** `0.01 USDC on base` */

@@ -2,6 +2,7 @@
 import type { Explanation } from "../../diagnosis/explanation.ts";
 import {
   PUBLISHED_PATHS,
+  holdersText,
   waysText,
   type PassGround,
   toldMeter,
@@ -43,6 +44,8 @@ export interface RuleView {
   readonly prices: readonly PriceView[];
   /** What members of each group pay, an empty list: nothing. Only where it costs them something else. */
   readonly members?: Readonly<Record<string, readonly PriceView[]>>;
+  /** What the members of such a group hold, as a sentence. Only where they are members for that. */
+  readonly holders?: Readonly<Record<string, string>>;
   /** For how long who has paid has all of it, milliseconds. Only where he has. */
   readonly grantMs?: number;
   /** How it is had beside a payment for each request, as sentences. Only where it is. */
@@ -132,10 +135,21 @@ function priceViews({ prices, grants }: PricedAction): Pick<RuleView, "members" 
   };
 }
 
-function waysOf(route: RouteSettings, config: PassGround): Pick<RuleView, "ways"> {
+function waysOf(
+  route: RouteSettings,
+  config: PassGround & Pick<Config, "members">,
+): Pick<RuleView, "ways" | "holders"> {
   const { action } = route;
+  const prices = action.kind === "priced" ? action.prices : [];
+  const held = prices.flatMap(({ group }) => {
+    const terms = config.members.holders[group];
+    return terms === undefined ? [] : [[group, holdersText(terms)] as const];
+  });
   const ways = action.kind === "priced" ? waysText(route, action, config) : [];
-  return ways.length === 0 ? {} : { ways };
+  return {
+    ...(held.length > 0 && { holders: Object.fromEntries(held) }),
+    ...(ways.length > 0 && { ways }),
+  };
 }
 
 function priceView(offer: OfferSettings): PriceView {

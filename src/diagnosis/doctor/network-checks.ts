@@ -10,6 +10,7 @@ import { readBalances } from "../../app/gauges.ts";
 import { describeWallets } from "../../app/wallets.ts";
 import { checkFeePayers } from "./fee-payer-checks.ts";
 import { fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
+import { checkHolders } from "./holder-check.ts";
 import { checkEndpoints, type RpcEndpoint } from "./rpc-check.ts";
 import { checkToken } from "./token-check.ts";
 import { messageOf } from "../../x402/result.ts";
@@ -41,9 +42,11 @@ export function networkChecks(config: Config, at: Surroundings): readonly Check[
       const right = endpoints.find(({ isRight }) => isRight);
       const findings = endpoints.map(({ finding }) => finding);
       if (right === undefined) return findings;
+      const { network } = settings;
       return [
         ...findings,
-        ...(await checkPayees(config, settings.network, right.endpoint, signal)),
+        ...(await checkPayees(config, network, right.endpoint, signal)),
+        ...(await withRpc(right.endpoint, (rpc) => checkHolders(config, network, { rpc, signal }))),
       ];
     }),
   );
@@ -81,6 +84,7 @@ async function lookAt(
   const losses = wallet === undefined ? [] : findLosses(config, network, wallet);
   const tokens = await checkTokens(subject, endpoint, probed, signal);
   const payees = await checkPayees(config, network, endpoint, signal);
+  const held = await withRpc(endpoint, (rpc) => checkHolders(config, network, { rpc, signal }));
   const { accounts } = mechanism;
   const shared = await checkFeePayers(config, settings, { accounts, endpoint }, signal);
   const own = wallets.filter((each) => each.network === network);
@@ -100,6 +104,7 @@ async function lookAt(
     }),
     ...shared,
     ...payees,
+    ...held,
     ...rest.map((each) => describeRest(network, each)),
     ...losses.map(({ message }) =>
       warn(network, message, "raise that price, or sell it elsewhere"),

@@ -2,6 +2,7 @@
  * What became of EIP-3009 payments: of those that others settle, and of transactions that are signed already,
  * which are looked at and sent again. Needs no key.
  */
+import type { HeldToken } from "../../x402/holding.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
@@ -32,6 +33,7 @@ import {
 import { Broadcast } from "./broadcast.ts";
 import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
 import { openEndpoints, type EvmEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
+import { MAX_HOLDING_CALLS, MAX_HOLDING_WAITING, readHolding } from "./holding.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt, takenFor } from "./receipt.ts";
@@ -79,6 +81,7 @@ export class EvmObserver
   protected readonly doubted: RpcEndpoints;
   protected readonly broadcasting: Broadcast;
   readonly #signedTexts = judgingLane({ calls: MAX_CODE_CALLS, waiting: MAX_CODE_WAITING });
+  readonly #holdings = judgingLane({ calls: MAX_HOLDING_CALLS, waiting: MAX_HOLDING_WAITING });
   readonly #confirmation: ConfirmationReader;
   readonly #memory: LookMemory;
 
@@ -138,6 +141,12 @@ export class EvmObserver
     const work = (): Promise<boolean> =>
       this.doubted.run((rpc) => askCode(rpc, text, signal), signal);
     return this.#signedTexts.run({ client: asker, work, isGood: (isSigned) => isSigned }, signal);
+  }
+
+  holding(held: HeldToken, signal: AbortSignal, asker: string): Promise<bigint> {
+    const work = (): Promise<bigint> =>
+      this.doubted.run((rpc) => readHolding(rpc, held, signal), signal);
+    return this.#holdings.run({ client: asker, work, isGood: (amount) => amount > 0n }, signal);
   }
 
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {

@@ -6,7 +6,14 @@
 import type { Logger } from "../../telemetry/logger.ts";
 import { OVER, type Time } from "../../time/time.ts";
 import { messageOf } from "../../x402/result.ts";
-import { isCredits, MAX_DRAWS, type PotDraw, type PotFill, type Pots } from "../../ledger/pots.ts";
+import {
+  isCredits,
+  isQuota,
+  MAX_DRAWS,
+  type PotDraw,
+  type PotFill,
+  type Pots,
+} from "../../ledger/pots.ts";
 import { LeasedPot, type NotReserved, type Queued } from "./leased-pot.ts";
 import { Risk } from "./risk.ts";
 
@@ -27,7 +34,7 @@ const LOOK_MS = 250;
 /** How long a drain tries to write what was used, and how often it looks whether it has, milliseconds. */
 const DRAIN_MS = 10_000;
 const DRAIN_PAUSE_MS = 10;
-/** Pots in memory, half of which are left to credits: strangers open others for nothing. */
+/** Pots in memory; of quotas, which strangers open for nothing, half as many: the others are for who has paid. */
 const MAX_POTS = 10_000;
 /** Requests that may wait for one pot. */
 export const MAX_WAITING = 256;
@@ -102,8 +109,8 @@ export class PotLeases {
   readonly #maxPots: number;
   /** In the order in which they were made. */
   readonly #pots = new Map<string, LeasedPot>();
-  /** Of them, how many are none of credits. */
-  #counted = 0;
+  /** Of them, those of quotas. */
+  #quotas = 0;
   /** To be asked about at once, and to be written, in the order in which they became so. */
   readonly #urgent = new Set<LeasedPot>();
   readonly #dirty = new Set<LeasedPot>();
@@ -225,22 +232,22 @@ export class PotLeases {
     opens: Omit<PotFill, "pot"> | undefined,
     nowMs: number,
   ): LeasedPot | undefined {
-    const isCounted = !isCredits(name);
-    const isCrowd = isCounted && this.#counted >= this.#maxPots / 2;
+    const isStrangers = isQuota(name);
+    const isCrowd = isStrangers && this.#quotas >= this.#maxPots / 2;
     if ((isCrowd || this.#pots.size >= this.#maxPots) && !this.#makeRoom(isCrowd)) return undefined;
     const pot = new LeasedPot(name, opens, nowMs);
     this.#pots.set(name, pot);
-    if (isCounted) this.#counted += 1;
+    if (isStrangers) this.#quotas += 1;
     return pot;
   }
 
   /**
    * The one that was made first and that nobody uses has to go; where it has a lease, that is given back first.
-   * @param ofCounted it has to be none of credits
+   * @param ofQuotas it has to be of a quota
    */
-  #makeRoom(ofCounted: boolean): boolean {
+  #makeRoom(ofQuotas: boolean): boolean {
     for (const pot of this.#pots.values()) {
-      if (!pot.isIdle || (ofCounted && isCredits(pot.name))) continue;
+      if (!pot.isIdle || (ofQuotas && !isQuota(pot.name))) continue;
       if (!pot.isHeld) {
         this.#drop(pot);
         return true;
@@ -276,7 +283,7 @@ export class PotLeases {
 
   #drop(pot: LeasedPot): void {
     this.#pots.delete(pot.name);
-    if (!isCredits(pot.name)) this.#counted -= 1;
+    if (isQuota(pot.name)) this.#quotas -= 1;
     for (const each of [this.#urgent, this.#dirty, this.#again]) each.delete(pot);
   }
 

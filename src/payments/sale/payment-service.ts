@@ -43,6 +43,9 @@ import {
 import { choose, type Choosing } from "./choice.ts";
 import { isOfCheaperShop, isOfOtherPrice, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { ALL_OPEN, NO_FEE_PAYERS } from "./offers.ts";
+import type { HolderTerms, Holding } from "../../x402/holding.ts";
+import { checksumAddress } from "../../x402/address.ts";
+import type { Holdings, ShownHolder } from "./holdings.ts";
 import type { SaleGuard } from "./sale-guard.ts";
 import { Proofs } from "./proofs.ts";
 import { Recognition, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
@@ -50,6 +53,7 @@ import { Settlement } from "./sale-settlement.ts";
 import type { UnpaidWorks } from "./unpaid-work.ts";
 
 export { Payment } from "../facilitator.ts";
+export type { ShownHolder } from "./holdings.ts";
 export type { Grant, Recognized, SigningIn, Membership, Memberships } from "./recognition.ts";
 
 /** What a presented payment is for. */
@@ -138,6 +142,16 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     signal: AbortSignal,
   ): Promise<Result<ProvenAccount, Declined>>;
   /**
+   * Whether whoever shows that he is an account holds what is asked, in that order. Null: it is not proven to be his, and
+   * nobody was asked. Costs no write, and uses no sign-in.
+   * @param claimant as of {@link PaymentService.prove}
+   */
+  holdings(
+    shown: ShownHolder,
+    terms: readonly HolderTerms[],
+    claimant: string,
+  ): Promise<readonly Holding[] | null>;
+  /**
    * Verifies a payment that the caller has claimed with these terms, and reserves for it, before somebody works for it.
    * One that is good is to be charged, or its claim to be given back.
    */
@@ -163,6 +177,8 @@ export interface PaymentServiceOptions {
   readonly guard?: Guard | undefined;
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
+  /** Those of all payment services of this process. Default: it is not known what anybody holds. */
+  readonly holdings?: Pick<Holdings, "accountOf" | "of"> | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
   /** The same of the work that is done before it is paid. */
@@ -182,6 +198,7 @@ export class LocalPaymentService implements PaymentService {
   readonly #proofs: Proofs;
   readonly #recognition: Recognition;
   readonly #guard: Guard | undefined;
+  readonly #holdings: PaymentServiceOptions["holdings"];
   readonly #refundsLast: NonNullable<PaymentServiceOptions["refundsLast"]>;
 
   constructor(options: PaymentServiceOptions) {
@@ -190,6 +207,7 @@ export class LocalPaymentService implements PaymentService {
     this.#proofs = proofs;
     this.#recognition = new Recognition(options, (request) => this.read(request));
     this.#guard = options.guard;
+    this.#holdings = options.holdings;
     this.#refundsLast = options.refundsLast ?? (() => false);
     this.#redemptions = redemptions;
     this.#settlement = new Settlement(options);
@@ -301,6 +319,27 @@ export class LocalPaymentService implements PaymentService {
     ...asked: Parameters<PaymentService["openSession"]>
   ): ReturnType<PaymentService["openSession"]> {
     return this.#recognition.openSession(...asked);
+  }
+
+  async holdings(
+    shown: ShownHolder,
+    terms: readonly HolderTerms[],
+    claimant: string,
+  ): Promise<readonly Holding[] | null> {
+    const account =
+      "paymentPayload" in shown ? this.#payerOf(shown) : this.#holdings?.accountOf(shown);
+    if (account == null || this.#holdings === undefined) return null;
+    return this.#holdings.of(account, terms, claimant);
+  }
+
+  /** Whose key has signed it; null: none, as far as is seen without a chain. */
+  #payerOf(request: FacilitatorRequest): ProvenAccount | null {
+    const read = this.read(request);
+    const provenPayer = read.ok ? read.value.provenPayer : undefined;
+    const network = findNetwork(request.paymentPayload.network);
+    if (provenPayer === undefined || network === undefined) return null;
+    if (this.#guard?.barOfAccount(network.name, provenPayer) !== undefined) return null;
+    return { address: checksumAddress(provenPayer), network: network.name, hasKey: true };
   }
 
   /** What is refused may have been used so long ago that its row is gone: the claim then says that. */

@@ -41,6 +41,13 @@ const view: CatalogueView = {
 };
 
 describe("the catalogue page", () => {
+  test("shows how else a route is had, as text", () => {
+    const ways = ["100 requests of an address are free each day (UTC)", HOSTILE];
+    const page = cataloguePage({ ...view, groups: [{ name: null, routes: [{ ...route, ways }] }] });
+    expect(page).toContain("<p>Or: 100 requests of an address are free each day (UTC).</p>");
+    expect(page).not.toContain("<script>alert");
+  });
+
   test("shows what it costs, for people and exactly, and how to buy it", () => {
     const page = cataloguePage(view);
     for (const text of [
@@ -54,6 +61,7 @@ describe("the catalogue page", () => {
     }
     expect(page).toContain("curl -i &#39;https://shop.example.com/weather?city=Oslo&#39;");
     expect(page).toContain('<a href="/weather?city=Oslo"><code>/weather?city=Oslo</code></a>');
+    expect(page).not.toContain("Or: ");
     // Whoever follows that name into a registry gives his key to whoever has it there.
     expect(page).not.toContain("coinslot");
   });

@@ -335,7 +335,7 @@ test("strangers who have something for nothing leave half of the pots to who has
   for (const payer of ["a", "b", "c"]) stage.fill(potOf(payer), 100n);
   const opens = { amount: 2n, untilMs: stage.time.now() + 60_000 };
   const free = (name: string) =>
-    stage.time.of(Promise.resolve(leases.reserve(`free/${name}`, { max: 1n, opens })));
+    stage.time.of(Promise.resolve(leases.reserve(`quota/${name}`, { max: 1n, opens })));
   const firsts = [await free("one"), await free("two")];
   expect(await free("three")).toBe("busy");
   const a = await stage.reserved(leases, 1n, potOf("a"));
