@@ -98,7 +98,7 @@ interface SnapshotGround {
 }
 
 /** Who is in each group: those that are listed, or known to hold what its members hold. */
-export function groupLists(
+function groupLists(
   { groups, holders }: Config["members"],
   known: Holders | undefined,
 ): Readonly<Record<string, MemberTerms["list"]>> {

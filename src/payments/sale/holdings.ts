@@ -90,6 +90,6 @@ export class Holdings {
 }
 
 /** A key is the same account on all chains of its kind, code on its own alone. */
-export function canHold({ network, hasKey }: ProvenAccount, at: HolderTerms["network"]): boolean {
+function canHold({ network, hasKey }: ProvenAccount, at: HolderTerms["network"]): boolean {
   return hasKey ? networkOf(network).kind === networkOf(at).kind : network === at;
 }
