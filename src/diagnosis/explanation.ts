@@ -15,6 +15,7 @@ import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
 import { DryGateway, type DryAnswer, type DryOutcome, type RequestPrice } from "./dry-gateway.ts";
 import { notesOn } from "./explanation-notes.ts";
+import { payerNotes } from "./payer-notes.ts";
 import {
   inWinningOrder,
   isSamePattern,
@@ -32,6 +33,8 @@ export interface ExplainQuestion {
   readonly headers: readonly string[];
   /** Default: it has none. */
   readonly body?: Buffer | undefined;
+  /** Of whom it is said what it costs him, an EVM or a Solana address. Default: of nobody. */
+  readonly payer?: string | undefined;
 }
 
 export interface Explanation {
@@ -81,7 +84,7 @@ interface Forwarded {
 /** The configuration must have routes; the question is for that of its sites which the URL or a Host line names. */
 export function explain(
   whole: Config,
-  { method, url, headers, body }: ExplainQuestion,
+  { method, url, headers, body, payer }: ExplainQuestion,
 ): Explanation {
   const config = siteFor(whole, valueOf(headers, "host") ?? URL.parse(url)?.host);
   const { target, notes } = targetOf(config, url);
@@ -106,7 +109,11 @@ export function explain(
     price: outcome.price,
     forwarded: forwardedTo(config, outcome, { headers, target }),
     answer: outcome.answer,
-    notes: [...notes, ...notesOn(config, { method, outcome, target })],
+    notes: [
+      ...notes,
+      ...(payer === undefined ? [] : payerNotes(config, winner, payer)),
+      ...notesOn(config, { method, outcome, target }),
+    ],
   };
 }
 

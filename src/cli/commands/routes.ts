@@ -1,5 +1,7 @@
 /** `coinslot routes` on the command line. */
 import { InvalidArgumentError, Option, type Command } from "commander";
+import { isEvmAddress } from "../../x402/address.ts";
+import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { RoutesOptions } from "../routes/routes.ts";
 
 const HELP = `
@@ -9,6 +11,7 @@ answer as the gateway gives it. Nothing is asked of any other process.
 
   coinslot routes gateway.yaml GET /weather?city=Oslo
   coinslot routes gateway.yaml POST https://api.example.com/summarize --preflight
+  coinslot routes gateway.yaml GET /weather --payer 0x857b06519E91e3A54538791bDbb0E22373e36b66
   coinslot routes gateway.yaml POST /summarize -H 'X-Tier: fast' --body request.json
 
 Exit codes: 0 done, 1 the file is refused or has no routes, 2 wrong usage.`;
@@ -26,6 +29,12 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
         .default([], "none"),
     )
     .option("--body <file>", "its body, where the price is computed from that")
+    .addOption(
+      new Option(
+        "--payer <address>",
+        "say what it costs this account, by the lists and groups of the file",
+      ).argParser(readAccount),
+    )
     .option("--preflight", "explain what a browser asks before that request from another origin")
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
@@ -41,6 +50,9 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
       if (options.body !== undefined && method === undefined) {
         command.error("error: --body goes with the method and the URL of a request");
       }
+      if (options.payer !== undefined && (method === undefined || options.preflight)) {
+        command.error("error: --payer goes with the method and the URL of a request");
+      }
       if (options.preflight && (method === undefined || method === "OPTIONS")) {
         command.error(
           "error: --preflight goes with the method that the page wants to use: GET, POST",
@@ -49,6 +61,11 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
       const { routes } = await import("../routes/routes.ts");
       done(await routes(file, { method, url }, options));
     });
+}
+
+function readAccount(text: string): string {
+  if (isEvmAddress(text) || isSolanaAddress(text)) return text;
+  throw new InvalidArgumentError("An account is 0x and 40 hex digits, or an address of Solana.");
 }
 
 function readMethod(text: string): string {

@@ -13,6 +13,8 @@ export interface RoutesOptions {
   readonly header: readonly string[];
   /** A file with the body of that request. */
   readonly body?: string;
+  /** Who would ask: an EVM or a Solana address. */
+  readonly payer?: string;
   readonly preflight?: boolean;
   readonly json?: boolean;
 }
@@ -30,7 +32,7 @@ const SOME_ORIGIN = "https://origin.example";
 export async function routes(
   file: string,
   { method, url }: RoutesAsked,
-  { header, body: bodyFile, preflight, json }: RoutesOptions,
+  { header, body: bodyFile, payer, preflight, json }: RoutesOptions,
 ): Promise<number> {
   const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
@@ -55,7 +57,7 @@ export async function routes(
   }
   const asked = preflight
     ? { method: "OPTIONS", url, headers: preflightHeaders(method, header) }
-    : { method, url, headers: header, body };
+    : { method, url, headers: header, body, payer };
   const view = explanationView(explain(config, asked));
   process.stdout.write(json ? toJson(view) : explanationPage(view, { color }));
   return 0;

@@ -177,7 +177,7 @@ export interface PaymentServiceOptions {
   readonly guard?: Guard | undefined;
   /** Default: nobody has signed anything. */
   readonly signers?: TextSigners | undefined;
-  /** Those of all payment services of this process. Default: it is not known what anybody holds. */
+  /** That of all payment services of this process. Default: it is not known what anybody holds. */
   readonly holdings?: Pick<Holdings, "accountOf" | "of"> | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
