@@ -145,8 +145,12 @@ async function nonceFaults(
   return [`${address}: stored nonce ${stored}, chain ${mined}, pending ${pending}`];
 }
 
-async function chargedPayments(chain: Chain, payments: readonly Payment[]): Promise<Payment[]> {
-  const charged: Payment[] = [];
+/** Those whose authorization is used on the chain. */
+export async function chargedPayments<Shown extends Payment>(
+  chain: Chain,
+  payments: readonly Shown[],
+): Promise<Shown[]> {
+  const charged: Shown[] = [];
   for (const payment of payments) {
     const args = [payment.from as Address, payment.nonce as Hex] as const;
     const data = encodeFunctionData({ abi, functionName: "authorizationState", args });

@@ -66,8 +66,13 @@ export async function auditBooks(options: BooksAuditOptions): Promise<Audit> {
 }
 
 /** What the sums of the books say of the balances on the chain. */
-async function balanceFaults(
-  { chain, payee, refunder, signers }: BooksAuditOptions,
+export async function balanceFaults(
+  {
+    chain,
+    payee,
+    refunder,
+    signers,
+  }: Pick<BooksAuditOptions, "chain" | "payee" | "refunder" | "signers">,
   lines: readonly Line[],
 ): Promise<readonly string[]> {
   const left = await Promise.all(signers.map(({ address }) => nativeOf(chain, address)));
@@ -113,7 +118,7 @@ async function refundFaults({
   return faults;
 }
 
-async function transfersFrom(
+export async function transfersFrom(
   chain: Chain,
   from: Address,
 ): Promise<readonly { readonly to: string; readonly value: bigint }[]> {

@@ -7,21 +7,32 @@
  *     npm run chaos -- --purchases 3000 --kills 150 --replicas 3 --store postgres --restarts 20
  *     npm run chaos -- --thief --purchases 500 --kills 25
  *     npm run chaos -- --rolling 50
+ *     npm run chaos -- --credits
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import { runCredits } from "./credits.ts";
 import { runRolling } from "./rolling.ts";
-import { runChaos, runsOf, type ChaosOptions } from "./run.ts";
+import { runChaos, runsOf, type ChaosOptions, type ChaosReport } from "./run.ts";
 
 const { values } = parseArgs({
   options: {
     purchases: { type: "string", default: "300" },
-    kills: { type: "string", default: "15" },
-    replicas: { type: "string", default: "1" },
-    store: { type: "string", default: "sqlite" },
-    restarts: { type: "string", default: "0" },
+    /** Default: 15; with `credits` 60, a third of them SIGTERM. */
+    kills: { type: "string" },
+    /** Default: 1; with `credits` 3. */
+    replicas: { type: "string" },
+    /** Default: sqlite; with `credits` postgres. */
+    store: { type: "string" },
+    /** Of PostgreSQL; default: 0; with `credits` 10. */
+    restarts: { type: "string" },
     seed: { type: "string", default: String(Date.now() % 2 ** 32) },
-    workers: { type: "string", default: "1" },
+    /** Default: 1; with `credits` 2. */
+    workers: { type: "string" },
+    /** Balances that many sessions spend, in place of purchases. */
+    credits: { type: "boolean", default: false },
+    requests: { type: "string", default: "10000" },
+    sessions: { type: "string", default: "50" },
     /** Two runs with a thief: workers on SQLite, and replicas on PostgreSQL. */
     thief: { type: "boolean", default: false },
     rolling: { type: "string" },
@@ -39,22 +50,36 @@ if (values.rolling !== undefined) {
   process.exit(failures.length === 0 ? 0 : 1);
 }
 
-const options: ChaosOptions = {
-  purchases: Number(values.purchases),
-  kills: Number(values.kills),
-  replicas: Number(values.replicas),
-  workers: Number(values.workers),
-  thief: values.thief,
-  store: values.store === "postgres" ? "postgres" : "sqlite",
-  storeRestarts: Number(values.restarts),
+const [kills, replicas, workers, store, storeRestarts] = values.credits
+  ? ([60, 3, 2, "postgres", 10] as const)
+  : ([15, 1, 1, "sqlite", 0] as const);
+const stage = {
+  kills: Number(values.kills ?? kills),
+  replicas: Number(values.replicas ?? replicas),
+  workers: Number(values.workers ?? workers),
+  store: (values.store ?? store) === "postgres" ? "postgres" : "sqlite",
+  storeRestarts: Number(values.restarts ?? storeRestarts),
   seed: Number(values.seed),
   say,
+} as const;
+const options: ChaosOptions = {
+  ...stage,
+  purchases: Number(values.purchases),
+  thief: values.thief,
 };
+const balances = {
+  ...stage,
+  requests: Number(values.requests),
+  sessions: Number(values.sessions),
+};
+const runs: readonly (readonly [name: string, run: () => Promise<ChaosReport>])[] = values.credits
+  ? [["balances", () => runCredits(balances)]]
+  : runsOf(options).map(([name, each]) => [name, () => runChaos(each)]);
 const logs: string[] = [];
 let violations = 0;
-for (const [name, each] of runsOf(options)) {
+for (const [name, run] of runs) {
   say(name);
-  const report = await runChaos(each);
+  const report = await run();
   for (const [what, count] of Object.entries(report.counts)) say(`${what}: ${count}`);
   for (const violation of report.violations.slice(0, 50)) say(`VIOLATION ${violation}`);
   say(`${report.violations.length} violations in ${Math.round(report.seconds)} s`);

@@ -26,12 +26,23 @@ export function keysOf(
   return { ...Object.fromEntries(keys), REFUNDER: refunder.privateKey };
 }
 
+const ITEMS = `routes:
+  GET /items/:id: { price: $0.01, description: An item, maxTimeoutSeconds: ${MAX_TIMEOUT_SECONDS} }
+`;
+
+interface Selling {
+  /** Default: 1. */
+  readonly workers?: number;
+  /** YAML of the routes, and of whatever else is sold; default: items. */
+  readonly sells?: string;
+}
+
 /** The keys are in variables, see {@link keysOf}. */
 export function configuration(
   { network }: Chain,
   signers: readonly unknown[],
   { upstream, rpc, payee }: Places,
-  workers = 1,
+  { workers = 1, sells = ITEMS }: Selling = {},
 ): string {
   const keys = signers.map((_, n) => `env:SIGNER_${n}`).join(", ");
   return `
@@ -47,7 +58,5 @@ unmatched: deny
 workers: ${workers}
 shutdown: 10s
 logging: { level: warn }
-routes:
-  GET /items/:id: { price: $0.01, description: An item, maxTimeoutSeconds: ${MAX_TIMEOUT_SECONDS} }
-`;
+${sells}`;
 }

@@ -1,5 +1,7 @@
 /** The gateways of a run: real processes that are killed and started again. */
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Site, type Served } from "../support/serve.ts";
 import type { Random } from "../simulation/random.ts";
@@ -14,12 +16,26 @@ export interface ReplicasOptions {
   readonly env: Readonly<Record<string, string>>;
   /** Default: each replica its own SQLite file, which makes sense for one only. */
   readonly store?: string;
+  /** The program's main file; default: this tree's. */
+  readonly main?: string;
+  /** At each replica; default: 1, which is the process itself. */
+  readonly workers?: number;
+}
+
+/** One life of a replica: until nobody answers at its port for it any more, and the next one takes its place. */
+export interface ReplicaLife {
+  /** `0-3`: of the first replica the fourth. */
+  readonly name: string;
+  /** Processes of it that served and were killed. */
+  deaths: number;
 }
 
 export class Replicas {
   readonly sites: readonly Site[];
   readonly #options: ReplicasOptions;
   readonly #running = new Map<Site, Served>();
+  /** Of each replica, the newest last. */
+  readonly #lives: ReplicaLife[][];
   /** What killed lives had to say last, for a failed run. */
   readonly logs: string[] = [];
   kills = 0;
@@ -28,16 +44,16 @@ export class Replicas {
   private constructor(sites: readonly Site[], options: ReplicasOptions) {
     this.sites = sites;
     this.#options = options;
+    this.#lives = sites.map((_, replica) => [{ name: `${replica}-0`, deaths: 0 }]);
   }
 
   static async start(options: ReplicasOptions): Promise<Replicas> {
-    const first = await Site.create(options.store === undefined ? {} : { store: options.store });
+    const { store, main } = options;
+    const told = { ...(store !== undefined && { store }), ...(main !== undefined && { main }) };
+    const first = await Site.create(told);
     const publicUrl = `http://127.0.0.1:${first.port}`;
     const sites = [first];
-    while (sites.length < options.count) {
-      const { store } = options;
-      sites.push(await Site.create({ publicUrl, ...(store === undefined ? {} : { store }) }));
-    }
+    while (sites.length < options.count) sites.push(await Site.create({ publicUrl, ...told }));
     const replicas = new Replicas(sites, options);
     await Promise.all(sites.map((site) => replicas.#serve(site)));
     return replicas;
@@ -49,18 +65,30 @@ export class Replicas {
     return `http://127.0.0.1:${site?.port ?? 0}`;
   }
 
+  /** The same, with the name of the life that it is in. */
+  place(chance: Random): { readonly url: string; readonly life: string } {
+    const replica = Math.floor(chance.next() * this.sites.length);
+    const life = this.#lives[replica]?.at(-1)?.name ?? "";
+    return { url: `http://127.0.0.1:${this.sites[replica]?.port ?? 0}`, life };
+  }
+
+  /** All that there were. */
+  get lives(): readonly ReplicaLife[] {
+    return this.#lives.flat();
+  }
+
   get urls(): readonly string[] {
     return this.sites.map(({ port }) => `http://127.0.0.1:${port}`);
   }
 
   /** kill -9 of a worker of one that is up; another follows it by itself. */
   async killWorker(chance: Random): Promise<void> {
-    const up = [...this.#running.values()];
-    const served = up[Math.floor(chance.next() * up.length)];
+    const [site, served] = this.#anyOf(chance) ?? [];
     const workers = served === undefined ? [] : await childrenOf(served.pid);
     const worker = workers[Math.floor(chance.next() * workers.length)];
     if (worker === undefined) return;
     this.workerKills += 1;
+    this.#died(site, 1);
     try {
       process.kill(worker, "SIGKILL");
     } catch {
@@ -70,12 +98,15 @@ export class Replicas {
 
   /** kill -9 of one that is up, and a new life, which is ready when the promise resolves. */
   async killOne(chance: Random): Promise<void> {
-    const up = [...this.#running];
-    const [site, served] = up[Math.floor(chance.next() * up.length)] ?? [];
+    const [site, served] = this.#anyOf(chance) ?? [];
     if (site === undefined || served === undefined) return;
     this.#running.delete(site);
     this.kills += 1;
+    this.#died(site, this.#options.workers ?? 1);
     await served.end("SIGKILL");
+    // Its workers answer until they hear of it.
+    await untilRefused(site.port);
+    this.#begin(site);
     this.#keepLog(served);
     await this.#serve(site);
   }
@@ -83,8 +114,19 @@ export class Replicas {
   /** Starts those that have ended by themselves. Resolves with how many. */
   async revive(): Promise<number> {
     const ended = [...this.#running].filter(([, { pid }]) => !isAlive(pid));
-    await Promise.all(ended.map(([site]) => this.#serve(site)));
+    await Promise.all(
+      ended.map(([site]) => {
+        this.#died(site, this.#options.workers ?? 1);
+        this.#begin(site);
+        return this.#serve(site);
+      }),
+    );
     return ended.length;
+  }
+
+  /** SIGTERM of one that is up, and a new life; resolves with the exit code once that is ready. */
+  async restartOne(chance: Random): Promise<number | null> {
+    return this.restart(this.#anyOf(chance)?.[0]);
   }
 
   /** SIGTERM and a new life; resolves with the exit code once that is ready. */
@@ -93,6 +135,7 @@ export class Replicas {
     if (site === undefined || served === undefined) throw new Error("that gateway is not up");
     this.#running.delete(site);
     const code = await served.end("SIGTERM");
+    this.#begin(site);
     this.#keepLog(served);
     await this.#serve(site);
     return code;
@@ -109,6 +152,22 @@ export class Replicas {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const site of this.sites) await site[Symbol.asyncDispose]();
+  }
+
+  #anyOf(chance: Random): readonly [Site, Served] | undefined {
+    const up = [...this.#running];
+    return up[Math.floor(chance.next() * up.length)];
+  }
+
+  #died(site: Site | undefined, processes: number): void {
+    const life = site && this.#lives[this.sites.indexOf(site)]?.at(-1);
+    if (life !== undefined) life.deaths += processes;
+  }
+
+  #begin(site: Site): void {
+    const replica = this.sites.indexOf(site);
+    const lives = this.#lives[replica];
+    lives?.push({ name: `${replica}-${lives.length}`, deaths: 0 });
   }
 
   async #serve(site: Site): Promise<void> {
@@ -131,6 +190,18 @@ export class Replicas {
   #keepLog(served: Served | undefined): void {
     const { stdout = "", stderr = "" } = served?.output() ?? {};
     this.logs.push(`${stdout}${stderr}`);
+  }
+}
+
+/** Nobody listens there any more. */
+async function untilRefused(port: number): Promise<void> {
+  for (let isOpen = true; isOpen; await pause(20)) {
+    const socket = connect(port, "127.0.0.1");
+    isOpen = await once(socket, "connect").then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
   }
 }
 

@@ -28,7 +28,7 @@ const PAYERS = 50;
 const CUSTOMERS_AT_ONCE = 64;
 const SIGNERS = 2;
 /** Of the calls to the node, the upstream requests and the customers' requests. */
-const RPC_FAULTS: RpcFaults = {
+export const RPC_FAULTS: RpcFaults = {
   errors: 0.04,
   drops: 0.03,
   lostBroadcasts: 0.06,
@@ -98,7 +98,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         chain,
         signers,
         { upstream: shop.url, rpc: rpc.url, payee },
-        options.workers,
+        { workers: options.workers },
       ),
       env,
       ...(postgres === undefined ? {} : { store: postgres.url }),
@@ -330,7 +330,11 @@ function payerOf(payers: readonly FreshAccount[], { item }: Purchase): FreshAcco
 }
 
 /** Until no gateway knows of an unresolved settlement or of a refund that is under way. */
-async function settled(chain: Chain, replicas: Replicas, signal: AbortSignal): Promise<void> {
+export async function settled(
+  chain: Chain,
+  replicas: Replicas,
+  signal: AbortSignal,
+): Promise<void> {
   const urls = replicas.sites.map(({ adminUrl }) => `${adminUrl}/metrics`);
   while (!signal.aborted) {
     // What is paid back has to be final.

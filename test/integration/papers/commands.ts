@@ -232,6 +232,12 @@ export const RUNS: readonly Run[] = [
   { like: /^npm run chaos(?: -- --purchases 3000 --kills 150)?$/, ...CHAOS, calls: "runChaos" },
   { like: /^npm run chaos -- --thief --purchases 500 --kills 25$/, ...CHAOS, calls: "runsOf" },
   { like: /^npm run chaos -- --rolling 50$/, ...CHAOS, calls: "runRolling" },
+  {
+    like: /^npm run chaos -- --credits$/,
+    ...CHAOS,
+    test: "test/chaos/credits.test.ts",
+    calls: "runCredits",
+  },
   { like: /^npm run simulate(?: -- --count 50000)?$/, ...SIMULATION, calls: "runSeeds" },
   { like: /^npm run simulate -- --exhaustive$/, ...SIMULATION, calls: "exploreAll" },
   {
