@@ -43,7 +43,7 @@ import { PayerList } from "../x402/payer-list.ts";
 import type { ToldPass } from "../x402/pass-offers.ts";
 import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { passesExtension } from "../x402/pass-offers.ts";
-import { BALANCE_PATH, prepaidExtension } from "../x402/prepaid.ts";
+import { BALANCE_PATH, CREDITS_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
@@ -326,7 +326,7 @@ const MAX_PAGE_PASSES = 4;
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
   { paywall, discovery, publicUrl, support, protocol }: PageSettings,
-  { description, mimeType, maxTimeoutSeconds, repeat, offers }: PricedAction,
+  { description, mimeType, maxTimeoutSeconds, repeat, offers, credits, metered }: PricedAction,
   drafted: ReadonlySet<string>,
   { asksWho, passes }: { readonly asksWho: boolean; readonly passes: readonly ToldPass[] },
 ): PageWriter {
@@ -351,6 +351,8 @@ function pageWriter(
       passes: passes.slice(0, MAX_PAGE_PASSES).map(({ url, name, price }) => {
         return { url, text: `${name}, ${price}` };
       }),
+      credits: credits ? `${publicUrl ?? ""}${CREDITS_PATH}` : null,
+      metered: metered !== null,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
       version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,

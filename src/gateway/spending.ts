@@ -29,6 +29,7 @@ import { isMeant } from "./signed-in.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { forward } from "./request-trace.ts";
 import { unfitOf } from "./unfit.ts";
+import { wantsPage } from "./offers/offer-page.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 import type { Work } from "./work.ts";
@@ -50,7 +51,7 @@ interface ReservedCredits extends Pick<Spendable, "account"> {
 
 /** Null: who asks has not shown that he may spend anything, or nothing is sold from balances here. */
 function spendableOf(
-  { plan, signIn, shownIn, soldMethod }: SignedInDecision,
+  { plan, page, signIn, shownIn, soldMethod }: SignedInDecision,
   request: InboundRequest,
 ): Spendable | null {
   if (!signIn.ok || !("kind" in signIn.value)) return null;
@@ -61,6 +62,8 @@ function spendableOf(
   // A head alone uses nothing up.
   if (request.method === "HEAD" && soldMethod === "GET") return null;
   if (!isMeant(shownIn, request)) return null;
+  // Who opens it is told the price first, by a page that asks then itself: Back and Reload cost nothing.
+  if (shownIn === "Cookie" && page !== null && wantsPage(request)) return null;
   const draws = price.drawsOf(account);
   return draws.length === 0 ? null : { account, draws };
 }

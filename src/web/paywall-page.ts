@@ -18,7 +18,7 @@ import { THEME_CSS } from "./theme.ts";
 /** The whole document in gzip, as it is sent to every browser. */
 export const MAX_PAGE_BYTES = 15_000;
 /** So many ways to pay fit, whatever else a page says; with more of them it depends. */
-export const FITTING_OFFERS = 12;
+export const FITTING_OFFERS = 6;
 /** Longest description that is shown whole, bytes as they are written into HTML. */
 const MAX_DESCRIPTION_BYTES = 500;
 /** From here on a description is a text to read, and no heading, characters. */
@@ -54,6 +54,10 @@ export interface PageFacts {
   readonly maxTimeoutSeconds: number;
   /** So long what was sold may be asked for again. */
   readonly againSeconds: number;
+  /** Where balances are bought that it may be paid from; null: from none. Default: null. */
+  readonly credits?: string | null;
+  /** Whether its price is the most that is charged. Default: it is what is charged. */
+  readonly metered?: boolean;
   /** Whether whoever has paid before may say so with his wallet. */
   readonly asksWho: boolean;
   /** What a browser can pay with, in the order that buyers see. */
@@ -162,12 +166,14 @@ ${support !== null && html`<p class="dim"><a href="${support}">Ask the seller</a
 
 function middleOf(facts: PageFacts): Html {
   const { mimeType, offers, others, listing, support, version, passes = [] } = facts;
+  const { credits = null, metered = false } = facts;
   const { maxTimeoutSeconds: seconds, againSeconds: again, asksWho } = facts;
   const all = [...offers, ...others];
   const [first] = all;
   const price = first === undefined ? "" : priceOf(first);
   const ways = unlikeFirst(offers.map((offer) => dataOf(offer, version)));
-  const data = { seconds, again, asksWho, offers: ways };
+  const beside = { ...(credits !== null && { credits: true }), ...(metered && { metered }) };
+  const data = { seconds, again, asksWho, ...beside, offers: ways };
   return html`<title>${price} · Payment required</title><main><div class="card" id="main">
 ${headOf(facts)}
 <p class="price" id="price">${price}</p>${first !== undefined && factsOf(first, mimeType)}
@@ -176,7 +182,7 @@ ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}<ol id="ste
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
 <noscript><p>This page needs JavaScript. Without it, pay with a program.</p></noscript>
 <div id="more"><details id="phone" hidden><summary>Pay with a phone, or get a wallet</summary><div id="ways"></div></details>
-${passes.map(({ url, text }) => html`<p><a href="${url}">Or a pass: ${text}</a></p>`)}<details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
+${passes.map(({ url, text }) => html`<p><a href="${url}">Or a pass: ${text}</a></p>`)}${credits !== null && html`<p><a href="${credits}">Or from a balance: prepay, then sign in</a></p>`}<details><summary>Pay with a program</summary>${snippet(all, version)}${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></div>${support !== null && html`<p><a id="support" href="${support}">Ask the seller for help</a></p>`}</div><div class="card" id="bought" hidden></div></main>
 <script type="application/json" id="offers">${jsonData(data)}</script>`;
 }

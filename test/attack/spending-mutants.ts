@@ -23,6 +23,11 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
     find: `return headers["sec-purpose"] === undefined && headers["purpose"] === undefined;`,
     put: "return true;",
   }),
+  caughtBy(SPENDING_TEST, "spends for who only opens what has a page that says the price", {
+    file: SPENDING,
+    find: `  if (shownIn === "Cookie" && page !== null && wantsPage(request)) return null;\n`,
+    put: "",
+  }),
   caughtBy(SPENDING_TEST, "debits what is no goods", {
     file: SPENDING,
     find: "if (isBought) used = metered === null",

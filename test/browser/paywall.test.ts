@@ -100,7 +100,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
   });
 
   it("shows on another device what was bought, to its payer's signature and to nobody else's", async () => {
-    const PAID_ALREADY = { name: "I have paid for this already (Test Wallet)" };
+    const PAID_ALREADY = { name: "Bought before, or a member? Sign in with Test Wallet" };
     await using tab = await open("/weather?city=Kiel");
     await tab.page.getByRole("button", payButton).click();
     await tab.page.getByRole("heading", PAID).waitFor();
@@ -113,8 +113,8 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(await axeFindings(other.page)).toEqual([]);
     expect(other.wallet.methods()).toEqual(["eth_requestAccounts", "eth_chainId", "personal_sign"]);
     expect([await paid(), other.faults]).toEqual([PRICE, []]);
-    // Nothing of it is kept: a sign-in counts once.
-    await other.page.reload();
+    // Who has signed out is nobody.
+    await other.page.getByRole("button", { name: "Sign out" }).click();
     await other.page.getByRole("button", PAID_ALREADY).waitFor();
 
     await using stranger = await open("/weather?city=Kiel", { account: freshAccount().account });
@@ -131,7 +131,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
 
   it("finds a wallet that only stands at window.ethereum", async () => {
     await using tab = await open("/weather", { how: "injected" });
-    await tab.page.getByRole("button", { name: "with Browser wallet" }).click();
+    await tab.page.getByRole("button", { name: "Pay $0.01 with Browser wallet" }).click();
     await tab.page.getByRole("heading", PAID).waitFor();
     expect(await paid()).toBe(PRICE);
   });

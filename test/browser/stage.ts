@@ -71,9 +71,11 @@ interface ShopOptions {
   readonly workers: number;
   /** Further sections of the configuration. */
   readonly more?: string;
+  /** Further routes. */
+  readonly routes?: string;
 }
 
-export async function openShop({ workers, more = "" }: ShopOptions): Promise<Shop> {
+export async function openShop({ workers, more = "", routes = "" }: ShopOptions): Promise<Shop> {
   await using closing = new AsyncDisposableStack();
   const chain = closing.use(await startChain());
   const genesisHash = GENESIS_HASHES["solana-devnet"];
@@ -94,6 +96,7 @@ export async function openShop({ workers, more = "" }: ShopOptions): Promise<Sho
   const terms = {
     workers,
     more,
+    routes,
     chain,
     solana,
     payee,
@@ -131,10 +134,11 @@ interface Terms extends Pick<Shop, "chain" | "solana" | "payee" | "solanaPayee">
   readonly upstream: string;
   readonly workers: number;
   readonly more: string;
+  readonly routes: string;
 }
 
 function yaml(
-  { workers, more, chain, solana, payee, solanaPayee, upstream }: Terms,
+  { workers, more, routes, chain, solana, payee, solanaPayee, upstream }: Terms,
   price: string,
 ): string {
   return `
@@ -183,7 +187,7 @@ routes:
   GET /health: free
   GET /style.css: free
   GET /pixel.png: free
-`;
+${routes}`;
 }
 
 async function reload({ adminUrl }: Served): Promise<void> {

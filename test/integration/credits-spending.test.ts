@@ -247,6 +247,13 @@ it("spends by a cookie only where its own site, or its own buyer, asks", async (
   expect(await ask({ "Sec-Fetch-Site": "cross-site" })).toBe(402);
   expect(await ask({ "Sec-Fetch-Site": "same-site" })).toBe(402);
   expect(await ask({ "Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch" })).toBe(402);
+  expect(await ask({ "Sec-Fetch-Site": "same-origin", Purpose: "prefetch" })).toBe(402);
+  // Who opens it sees the page, which says the price first; what is not for looking at is asked for by somebody.
+  const opened = { "Sec-Fetch-Mode": "navigate", Accept: "text/html,*/*;q=0.8" };
+  expect(await ask({ "Sec-Fetch-Site": "none", ...opened })).toBe(402);
+  expect(await ask({ "Sec-Fetch-Site": "same-origin", ...opened })).toBe(402);
+  const asked = { "Sec-Fetch-Mode": "cors", Accept: "text/html,*/*;q=0.8" };
+  expect(await ask({ "Sec-Fetch-Site": "same-origin", ...asked })).toBe(200);
 });
 
 it("spends one balance once, however many ask at once", async () => {

@@ -25,7 +25,10 @@ export interface KeptReceipt {
   readonly seller: string;
   readonly item: string;
   readonly url: string;
+  /** "" where it was paid from a balance. */
   readonly transaction: string;
+  /** What that was charged, as the shop told it: `0.01 USDC`. */
+  readonly charged?: string | undefined;
   /** "" where the shop did not tell. */
   readonly payer: string;
 }

@@ -51,6 +51,10 @@ export interface PageData {
   readonly again: number;
   /** Whether whoever has paid before may say so with his wallet. */
   readonly asksWho: boolean;
+  /** Whether it may be paid from a balance. */
+  readonly credits?: boolean;
+  /** Its price is the most that is charged. */
+  readonly metered?: boolean;
   /** The first is whole, the others are without those members in which they are like the first. */
   readonly offers: readonly [PayableOffer, ...Partial<PayableOffer>[]] | readonly [];
 }

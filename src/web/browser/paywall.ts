@@ -18,9 +18,18 @@ import {
 } from "./offer.ts";
 import { base64, PAYMENT_HEADER, readHeader } from "./protocol.ts";
 import { receiptOf } from "./receipt.ts";
+import {
+  accountLines,
+  closeSession,
+  openSession,
+  shortOf,
+  whoIsIn,
+  type PageAccount,
+} from "./session.ts";
 import { findSolanaWallets } from "./solana.ts";
-import { askShop } from "./terms.ts";
+import { askShop, askTerms, UNSPENT } from "./terms.ts";
 import type { Wallet } from "./wallet.ts";
+import { MAX_SHOWN, meaningOf, reasonOf, said } from "./words.ts";
 
 interface Receipt {
   readonly success?: boolean;
@@ -38,16 +47,15 @@ const LATER = "Send the same payment again a little later.";
 const SIGN_AGAIN = "Sign again with the same account: that is not charged.";
 const PAID_ELSEWHERE =
   "You have paid, but the answer leads elsewhere, where this page cannot follow. Ask the seller.";
-const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
 const WAS_TAKEN = /used|paid in/;
 /** What is owed goes to its payer, who proves himself by a signature that is not charged. */
 const OWED = /sign a new payment: it /;
 /** It was paid, and nobody but the seller can help now. */
 const LOST = /ask the seller/;
+const BROKEN = "The connection was lost.";
+const LOOK = "Look at your balance before you pay again.";
 const ACCEPT = "text/html,*/*;q=.8";
-/** Longest path that is shown, and what of an answer's own words is repeated, characters. */
-const MAX_SHOWN = 300;
 
 const main = byId("main");
 const form = byId("form") as HTMLFieldSetElement;
@@ -66,6 +74,8 @@ const boxes = [...document.querySelectorAll("input")];
 const wallets = new Map<unknown, Wallet>();
 /** What the page itself has marked. */
 let preset = 0;
+/** Who is signed in. */
+let account: PageAccount | null = null;
 
 function say(text: string, isBad = false): void {
   status.textContent = text;
@@ -104,30 +114,76 @@ function canPay(offer: PayableOffer): readonly Wallet[] {
 function offerWallets(): void {
   const offer = offers[marked()];
   if (!offer) return;
-  const { price, payTo, account, explorer, isTest, name } = offer;
+  const { price, payTo, account: page, explorer, isTest, name } = offer;
   byId("price").textContent = price;
   byId("exact").textContent = exactPrice(offer);
   byId("test").hidden = !isTest;
   const payee = byId("payee") as HTMLAnchorElement;
-  payee.textContent = `${payTo.slice(0, 6)}…${payTo.slice(-4)}`;
+  payee.textContent = shortOf(payTo);
   payee.title = payTo;
-  payee.href = account
-    ? account.replace("{address}", payTo)
+  payee.href = page
+    ? page.replace("{address}", payTo)
     : explorer.replace("tx/{hash}", `address/${payTo}`);
   const able = canPay(offer);
   places.replaceChildren(
+    ...(account ? accountLines(account, data, spend) : []),
     ...(able.length > 0
       ? able.map((wallet) =>
           button(`Pay ${price} with ${wallet.name}`, () => void pay(wallet, offer)),
         )
       : [make("p", `No wallet for ${name} was found in this browser. ${NO_WALLET}`)]),
-    ...(data.asksWho ? able : []).map((wallet) =>
-      quiet(`I have paid for this already (${wallet.name})`, () => collect(wallet, offer)),
+    ...(account ? [signOut()] : []),
+    ...(data.asksWho && !account ? able : []).map((wallet) =>
+      quiet(`Bought before, or a member? Sign in with ${wallet.name}`, () =>
+        collect(wallet, offer),
+      ),
     ),
   );
   phone.hidden = false;
   phone.open = able.length === 0;
   showWays();
+}
+
+function signOut(): HTMLElement {
+  return quiet("Sign out", async () => {
+    form.disabled = true;
+    await closeSession().then(
+      () => location.reload(),
+      (cause) => refuse(reasonOf(cause)),
+    );
+  });
+}
+
+/** Asks who is signed in, and what is in his balance now. */
+async function look(): Promise<void> {
+  account = await whoIsIn(data);
+  offerWallets();
+}
+
+/** By the session alone: what was said before is debited once, since nothing else can be pressed meanwhile. */
+async function spend(offer: PayableOffer): Promise<void> {
+  form.disabled = true;
+  retry.replaceChildren();
+  const payment = presentable();
+  if (payment) return present(payment);
+  try {
+    await askTerms(offer, "");
+    say("Paying from your balance.");
+    const response = await askShop("", /^2|402/, { Accept: ACCEPT });
+    // What was used a moment ago may still have been in the balance that was told.
+    if (response.status === 402) throw new NotPaid("This was not paid from your balance.");
+    await arrive({ header: "", offer, soldMs: Date.now() }, response);
+  } catch (cause) {
+    refuse(`${reasonOf(cause)} ${LOOK}`);
+    await look();
+  }
+}
+
+async function arrive(bare: KeptInBrowser, response: Response): Promise<void> {
+  const kept = withReceipt(bare, receiptIn(response), response);
+  await deliver(kept, response).catch(() => {
+    throw new NotPaid(BROKEN);
+  });
 }
 
 function showWays(): void {
@@ -144,18 +200,22 @@ async function pay(wallet: Wallet, offer: PayableOffer): Promise<void> {
   if (payment) await present(presentable() ?? payment);
 }
 
-/** What was paid for on another device, or is not remembered here any more, for its payer's signature. */
+/**
+ * What its owner has here already, for one signature of his wallet: a session, and what that opens without a charge. Who
+ * has no session, and still some of what is free for anybody, gets that by the signature itself.
+ */
 async function collect(wallet: Wallet, offer: PayableOffer): Promise<void> {
   form.disabled = true;
   retry.replaceChildren();
   try {
     const header = await wallet.signIn(offer, say);
-    const response = await askShop("", 200, { Accept: ACCEPT, "SIGN-IN-WITH-X": header });
-    // A sign-in counts once: nothing of it is kept.
-    const kept = withReceipt({ header: "", offer, soldMs: 0 }, receiptIn(response));
-    await deliver(kept, response).catch(() => {
-      throw new NotPaid("The connection was lost.");
-    });
+    const isIn = await openSession(header);
+    const proof = isIn ? UNSPENT : { "SIGN-IN-WITH-X": header };
+    const response = await askShop("", isIn ? /^2|402/ : /^2/, { Accept: ACCEPT, ...proof });
+    // The page says then what it costs him.
+    if (response.status === 402) return location.reload();
+    if (isIn) account = await whoIsIn(data);
+    await arrive({ header: "", offer, soldMs: 0 }, response);
   } catch (cause) {
     refuse(reasonOf(cause));
   }
@@ -178,14 +238,6 @@ async function signed(wallet: Wallet, offer: PayableOffer): Promise<KeptInBrowse
     if (cause instanceof TooPoor) retry.append(...otherWays(offer, true));
     return null;
   }
-}
-
-/** Why nothing was signed, as a sentence. */
-function reasonOf(cause: unknown): string {
-  if (cause instanceof NotPaid) return cause.message;
-  const { code, message } = Object(cause);
-  if (DECLINED.test(`${code} ${message}`)) return "You declined in your wallet.";
-  return `Your wallet says: ${ended(String(message ?? cause ?? "this is not possible"))}`;
 }
 
 /** Back to where a payment can be signed. */
@@ -219,7 +271,7 @@ async function present(sent: KeptInBrowser): Promise<void> {
     // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
     const response = await ask("follow").catch(() => ask("manual"));
     const receipt = receiptIn(response);
-    kept = withReceipt(sent, receipt);
+    kept = withReceipt(sent, receipt, response);
     const isElsewhere = response.redirected && !response.ok;
     if (isElsewhere && response.status === 402) holdOn(kept, dearer(response), help());
     else if (isElsewhere || response.type === "opaqueredirect")
@@ -229,7 +281,7 @@ async function present(sent: KeptInBrowser): Promise<void> {
     else await explain(kept, response, receipt?.success);
   } catch {
     const said = kept.soldMs ? `You have paid. ${TRY_AGAIN}` : UNKNOWN;
-    holdOn(kept, `The connection was lost. ${said}`);
+    holdOn(kept, `${BROKEN} ${said}`);
   }
 }
 
@@ -245,12 +297,18 @@ function dearer({ url }: Response): string {
   return `You have paid, but the answer leads to ${place}, which has a price of its own. Ask the seller before you pay that.`;
 }
 
-function withReceipt(kept: KeptInBrowser, receipt: Receipt | null): KeptInBrowser {
-  const { success, transaction, payer = "" } = receipt ?? {};
-  if (!success || !transaction) return kept;
+function withReceipt(
+  kept: KeptInBrowser,
+  receipt: Receipt | null,
+  { headers }: Response,
+): KeptInBrowser {
+  const { success, transaction = "", payer = account?.payer ?? "" } = receipt ?? {};
+  // A metered answer that was paid on chain says so, too: there the transaction is what was paid.
+  const charged = (!transaction && headers.get("X-402-Charged")) || undefined;
+  if (!charged && !(success && transaction)) return kept;
   const seller = byId("seller").textContent;
   const item = byId("item").textContent;
-  return { ...kept, receipt: { seller, item, url: location.href, transaction, payer } };
+  return { ...kept, receipt: { seller, item, url: location.href, transaction, charged, payer } };
 }
 
 /** Every answer but the one that was paid for. */
@@ -319,19 +377,6 @@ function poor(kept: KeptInBrowser): readonly Node[] {
   return offer ? otherWays(offer, true) : [];
 }
 
-/** What a backend says of an error, in the members that most use for that. */
-function said(body: unknown): string {
-  const { error, message, detail } = Object(body);
-  const own = [error, message, detail, error?.message].find((each) => typeof each === "string");
-  return own?.slice(0, MAX_SHOWN) ?? "";
-}
-
-function meaningOf(error: string): string {
-  if (error.includes("insufficient_funds")) return "The account holds too little.";
-  if (/valid_before|lockhash/.test(error)) return "The signed payment has expired.";
-  return `The payment was not accepted: ${ended(error)}`;
-}
-
 /** Asks the same path for something else with the same payment. */
 function otherQuery(kept: KeptInBrowser): HTMLElement {
   return asking("Query", location.search.slice(1), "Ask with the same payment", (written) => {
@@ -379,18 +424,22 @@ function help(): Node | string {
 }
 
 async function deliver(kept: KeptInBrowser, response: Response): Promise<void> {
-  if (kept.header) keep(kept);
+  const { header, soldMs, receipt } = kept;
+  if (header || receipt?.charged) keep(kept);
   if (kept.from !== undefined) drop(kept.from);
   step(2);
-  say("Paid: it is being delivered.");
+  const isPaid = receipt || soldMs;
+  say(isPaid ? "Paid: it is being delivered." : "It is being delivered.");
   const goods = make("div");
   bought.replaceChildren(goods);
   bought.hidden = false;
   await showAnswer(response, goods);
-  const title = make("h1", (document.title = "Paid: here it is"));
+  const title = make("h1", (document.title = isPaid ? "Paid: here it is" : "Here it is"));
   title.tabIndex = -1;
   main.hidden = true;
-  bought.replaceChildren(title, goods, proofOf(kept), startAnew("Buy it again", kept));
+  const again = isPaid ? "Buy it again" : "Back to the offer";
+  const out = account ? signOut() : "";
+  bought.replaceChildren(title, goods, proofOf(kept), startAnew(again, kept), out);
   title.focus();
 }
 
@@ -435,6 +484,7 @@ const add = (wallet: Wallet): void => {
 findEvmWallets(data.seconds, add);
 findSolanaWallets(add);
 offerWallets();
+void look();
 const earlier = recall(data.again);
 if (earlier?.header) void present(earlier);
 else if (earlier) {

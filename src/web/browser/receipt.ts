@@ -8,7 +8,7 @@ const PLAY_MONEY = "test network, play money";
 /** @param offer undefined: it was kept by an earlier page, and is sold no more */
 export function receiptOf(
   { soldMs }: KeptInBrowser,
-  { seller, item, url, transaction, payer }: KeptReceipt,
+  { seller, item, url, transaction, charged, payer }: KeptReceipt,
   offer: PayableOffer | undefined,
 ): HTMLElement {
   const about = make("section");
@@ -23,15 +23,17 @@ export function receiptOf(
   row("Item", item);
   row("URL", url);
   if (soldMs) row("Time", new Date(soldMs).toLocaleString());
-  if (offer) {
+  if (charged) row("Amount", `${charged} from the balance`);
+  else if (offer) {
     const { price, isTest } = offer;
     row("Amount", `${price}: ${exactPrice(offer)}${isTest ? ` (${PLAY_MONEY})` : ""}`);
   }
   if (payer) row("Payer", payer);
-  row(
-    "Transaction",
-    offer ? link(transaction, offer.explorer.replace("{hash}", transaction)) : transaction,
-  );
+  if (transaction)
+    row(
+      "Transaction",
+      offer ? link(transaction, offer.explorer.replace("{hash}", transaction)) : transaction,
+    );
   const printing = button("Print", () => print());
   printing.className = "quiet";
   about.append(make("h2", "Receipt"), list, printing);

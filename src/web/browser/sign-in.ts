@@ -19,7 +19,7 @@ export async function signedIn(
   sign: (text: SignInText) => Promise<unknown>,
 ): Promise<string> {
   const asked = `address=${address}&network=${network}`;
-  const response = await askShop(`/.well-known/x402/sign-in?${asked}`, 200);
+  const response = await askShop(`/.well-known/x402/sign-in?${asked}`, /^2/);
   const { answer, ...text } = await response.json();
   return btoa(JSON.stringify({ ...answer, signature: await sign(text) }));
 }

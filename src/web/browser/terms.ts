@@ -12,17 +12,25 @@ export interface PageTerms {
   readonly draft: string;
 }
 
-/** @throws {NotPaid} where another status comes than one of those */
+/** Who is signed in pays nothing from his balance by a request that has this: nobody has said yet that he wants to. */
+export const UNSPENT = { Purpose: "prefetch" } as const;
+
+/**
+ * @param expected what its status is like
+ * @throws {NotPaid} where another one comes
+ */
 export async function askShop(
   url: string,
-  expected: number,
+  expected: RegExp,
   headers: Record<string, string> = {},
+  method = "GET",
 ): Promise<Response> {
-  const response = await fetch(url, { headers, cache: "no-store" }).catch(() => {
+  const response = await fetch(url, { method, headers, cache: "no-store" }).catch(() => {
     throw new NotPaid("The shop cannot be reached.");
   });
-  const { status } = response;
-  if (status === expected || (expected < 300 && response.ok)) return response;
+  const { status, ok } = response;
+  if (expected.test(`${status}`)) return response;
+  if (ok) throw new NotPaid("There is nothing to pay any more: reload the page.");
   const body = await response.json().catch(() => null);
   throw new NotPaid(ended(body?.error ?? `This is not sold at the moment (${status})`));
 }
@@ -48,10 +56,10 @@ interface Asked {
  */
 export async function askTerms(offer: PayableOffer, payer: string): Promise<PageTerms> {
   const { network, asset } = offer;
-  const headers: Record<string, string> = { Accept: "application/json" };
+  const headers: Record<string, string> = { Accept: "application/json", ...UNSPENT };
   if (payer) headers["X-PAYMENT-DRAFT"] = `${network} ${asset} ${payer}`;
   // The empty URL is this page's own.
-  const response = await askShop("", 402, headers);
+  const response = await askShop("", /402/, headers);
   const body = await response.json().catch(() => null);
   const quote = (IS_V2 ? readHeader(response, "PAYMENT-REQUIRED") : body) as Quote | null;
   const accepted = quote?.accepts?.find(

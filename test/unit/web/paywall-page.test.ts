@@ -61,6 +61,8 @@ function facts(changes: Partial<PageFacts> = {}): PageFacts {
     maxTimeoutSeconds: 60,
     againSeconds: 600,
     asksWho: true,
+    credits: "https://api.example.com/.x402/credits",
+    metered: true,
     offers: [offerOn("base")],
     others: [],
     version: 2,
@@ -75,7 +77,7 @@ describe.each([1, 2] as const)("the paywall page that pays by version %i", (vers
     const offers = [offerOn("base"), offerOn("solana")];
     const { body } = paywallPage(facts({ offers, version }));
     expect(body.match(/type="radio"/g)).toHaveLength(2);
-    expect(gzipped(body)).toBeLessThan(11_700);
+    expect(gzipped(body)).toBeLessThan(12_800);
   });
 
   it("has the script of that version alone, and a policy that lets in no other", () => {
@@ -235,7 +237,7 @@ describe("the paywall page", () => {
   });
 
   it("names no other address than public ones of the networks", () => {
-    const { body, lines } = paywallPage(facts());
+    const { body, lines } = paywallPage(facts({ credits: null }));
     const [own = ""] = body.split("<script>");
     const hosts = new Set(own.match(/https?:\/\/[^"'/<&]+/g));
     expect([...hosts]).toEqual(["https://basescan.org", "https://mainnet.base.org"]);
