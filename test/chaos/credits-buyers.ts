@@ -133,8 +133,8 @@ function tallyAnswer(
   const { cost, ...expected } = expectedOf(order);
   if (status === expected.status && text === expected.text)
     return tally(mall, wallet, life, { goods: cost, maybe: 0n });
-  // Of the gateway's own: it is not there, or cannot ask for the balance, or its backend has broken off.
-  if (status === 502 || status === 503) return;
+  // Of the gateway's own: its ledger cannot be asked who he is or for his balance, or its backend has broken off.
+  if (status === 500 || status === 502 || status === 503) return;
   mall.faults.push(`${JSON.stringify(order)} was answered ${status} ${text.slice(0, 100)}`);
 }
 
