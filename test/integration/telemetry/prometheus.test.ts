@@ -98,6 +98,7 @@ facilitator:
   remote: [{ url: "${elsewhere.url}" }]
 refunds: { signer: { evm: env:REFUNDS }, maxPerDay: $1 }
 webhooks: { shop: { url: "${receiver.url}", secrets: env:WEBHOOK_SECRET } }
+credits: { packs: [$1] }
 unmatched: deny
 workers: 2
 logging: { level: info, access: { format: combined, file: access.log } }
@@ -106,6 +107,7 @@ routes:
   GET /news: { price: $0.01, description: News }
   GET /first: { price: $0.01, description: Sold once }
   GET /spare: { price: $0.01, description: Not sold for now }
+  GET /bytes: { meter: { of: header(Content-Length), each: $0.000001, max: $0.01 }, description: By the byte }
   GET /health: free
 `,
       env,
@@ -142,6 +144,8 @@ routes:
       // Once more: the kept answer. And for something else: refused.
       expect((await present(`${served.url}/weather`, header)).status).toBe(200);
       expect((await present(`${served.url}/news`, header)).status).toBe(402);
+      const metered = await sign(buyer, `${served.url}/bytes`);
+      expect((await present(`${served.url}/bytes`, metered)).status).toBe(200);
       await pause(1_100);
     }
   }
