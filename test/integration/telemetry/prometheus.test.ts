@@ -4,11 +4,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { runHere } from "../cli/run-here.ts";
 import { wrapFetchWithPayment } from "x402-fetch";
-import { present, richBuyer, sign } from "../../support/buyer.ts";
+import { X402_VERSION } from "../../../src/x402/x402.ts";
+import { inHeader, present, quote, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { freePort } from "../../support/free-port.ts";
 import { FIRST } from "../../support/listener-tls.ts";
-import { freshAccount } from "../../support/payer.ts";
+import { freshAccount, signPayment } from "../../support/payer.ts";
 import {
   DEPLOY,
   prometheusMissing,
@@ -99,6 +100,7 @@ facilitator:
 refunds: { signer: { evm: env:REFUNDS }, maxPerDay: $1 }
 webhooks: { shop: { url: "${receiver.url}", secrets: env:WEBHOOK_SECRET } }
 credits: { packs: [$1] }
+members: { rich: { token: USDC, network: base-sepolia, atLeast: 1 } }
 unmatched: deny
 workers: 2
 logging: { level: info, access: { format: combined, file: access.log } }
@@ -107,6 +109,7 @@ routes:
   GET /news: { price: $0.01, description: News }
   GET /first: { price: $0.01, description: Sold once }
   GET /spare: { price: $0.01, description: Not sold for now }
+  GET /club: { price: $0.01, prices: { rich: $0.004 }, description: Cheaper for who holds a token }
   GET /bytes: { meter: { of: header(Content-Length), each: $0.000001, max: $0.01 }, description: By the byte }
   GET /health: free
 `,
@@ -144,6 +147,10 @@ routes:
       // Once more: the kept answer. And for something else: refused.
       expect((await present(`${served.url}/weather`, header)).status).toBe(200);
       expect((await present(`${served.url}/news`, header)).status).toBe(402);
+      const asked = { ...(await quote(`${served.url}/club`)), maxAmountRequired: "4000" };
+      const paymentPayload = await signPayment({ account: buyer.account, requirements: asked });
+      const cheap = inHeader({ paymentPayload, paymentRequirements: asked }, X402_VERSION);
+      expect((await present(`${served.url}/club`, cheap)).status).toBe(200);
       const metered = await sign(buyer, `${served.url}/bytes`);
       expect((await present(`${served.url}/bytes`, metered)).status).toBe(200);
       await pause(1_100);
