@@ -7,7 +7,7 @@ import { openSqliteBooks } from "../../src/ledger/sqlite/sqlite-books.ts";
 import { openPostgresBooks } from "../../src/ledger/postgres/postgres.ts";
 import { isBalanced } from "../../src/ledger/credit-entries.ts";
 import type { Books } from "../../src/ledger/books.ts";
-import { startChain } from "../support/chain.ts";
+import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { runCoinslot } from "../support/serve.ts";
@@ -129,6 +129,7 @@ export async function runCredits(options: CreditsOptions): Promise<ChaosReport> 
   options.say("all that is left is paid back");
   await refundAll([...wallets, ...strangers], mall, { file: site.file, env });
   await chain.mine(50);
+  await untilPaidBack(books, chain, calm);
   await settled(chain, replicas, calm);
   options.say("audit");
   const codes = await replicas.stop();
@@ -397,6 +398,18 @@ function openBooks(store: string): Promise<Books & { close(): Promise<void> }> {
   return store.startsWith("sqlite:")
     ? openSqliteBooks({ path: store.slice("sqlite:".length) })
     : openPostgresBooks({ url: store });
+}
+
+/** By the ledger: gauges are a moment behind, and may not know yet that anything was asked for. */
+async function untilPaidBack(books: Books, chain: Chain, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await chain.mine();
+    const all = await books.list({ limit: 1_000_000 });
+    const isOpen = ({ refund }: (typeof all)[number]): boolean =>
+      refund !== null && refund.state !== "REFUNDED" && refund.state !== "FAILED";
+    if (!all.some(isOpen)) return;
+    await pause(500);
+  }
 }
 
 /** By authorization nonce: what was paid back as a whole, and what is paid and waits for the operator. */
