@@ -43,6 +43,16 @@ export function noteShadow(
   return shows ? "shadow-paid" : "shadow";
 }
 
+/** That of a route that something was paid with; undefined: the route names it no more. */
+export function tokenOf(
+  tokens: PricedPlan["tokens"],
+  { network, asset }: Pick<PaymentRequirements, "network" | "asset">,
+): PricedPlan["tokens"][number] | undefined {
+  return tokens.find((each) => {
+    return each.network === network && isSameToken(network, each.address, asset);
+  });
+}
+
 /** `terms`: what it was paid with now; null: it was paid before. */
 export function noteSale(
   { access }: Visitor,
@@ -51,9 +61,7 @@ export function noteSale(
   terms: PaymentRequirements | null,
 ): void {
   if (access === null) return;
-  const token = tokens.find(
-    (each) => each.network === network && isSameToken(network, each.address, terms?.asset ?? ""),
-  );
+  const token = terms === null ? undefined : tokenOf(tokens, { network, asset: terms.asset });
   const amount = terms?.maxAmountRequired ?? null;
   access.sale = {
     // Of a token that the route names no more only the atomic units are known.

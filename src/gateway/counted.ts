@@ -11,6 +11,7 @@ import { networkOf as chainOf } from "../x402/network.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import type { Client } from "./client/client.ts";
 import type { PricedDecision, PricedPlan } from "./decision.ts";
+import { isHarmless } from "./delivery.ts";
 import { QuotaDoor, type QuotaTerms, type Stranger } from "./quota-door.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 
@@ -159,8 +160,7 @@ function isUsed(
   if (kind !== "delivered" && kind !== "abandoned") return false;
   const isPaid = name === "purchase";
   if (status === null) {
-    const isHarmless = soldMethod === "GET" || soldMethod === "HEAD";
-    return kind === "abandoned" && delivery.sent && !(isPaid && isHarmless);
+    return kind === "abandoned" && delivery.sent && !(isPaid && isHarmless(soldMethod));
   }
   const isLook = visitor.request.method === "HEAD" && soldMethod === "GET";
   return (status < BAD_REQUEST || plan.goods.has(status)) && !(isPaid && isLook);

@@ -298,6 +298,11 @@ function paidPassage(
   };
 }
 
+/** It asks for something, and has nothing done: who leaves before there is an answer has had nothing. */
+export function isHarmless(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
 /** What the backend has answered to a sale. */
 export class AnsweredSale {
   readonly #visit: PricedVisit;
@@ -357,9 +362,8 @@ export class AnsweredSale {
 
   #mayFollow({ method, isSameBackend }: Led): boolean {
     const { visitor, decision } = this.#visit;
-    const isHarmless = method === "GET" || method === "HEAD";
     if (decision.plan.redirects !== "follow" || !isPlain(visitor)) return false;
-    if (!isHarmless || method !== visitor.request.method) return false;
+    if (!isHarmless(method) || method !== visitor.request.method) return false;
     return isSameBackend && this.#followed.length < MAX_FOLLOWED;
   }
 
@@ -383,9 +387,9 @@ export class AnsweredSale {
    * asks for that alone is not paid back by itself.
    */
   unheard(sent: boolean): BrokenDelivery {
-    const { soldMethod } = this.#visit.decision;
-    const isHarmless = soldMethod === "GET" || soldMethod === "HEAD";
-    return { sent, served: sent && !isHarmless ? soldTarget(this.#visit.decision) : null };
+    const { decision } = this.#visit;
+    const mayBeDone = sent && !isHarmless(decision.soldMethod);
+    return { sent, served: mayBeDone ? soldTarget(decision) : null };
   }
 
   /** What is left after an answer that sold nothing, or not all. */

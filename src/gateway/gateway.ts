@@ -291,14 +291,10 @@ export class Gateway {
 
   async #quoteByBody(visit: PricedVisit): Promise<RequestEnding> {
     const { visitor, decision, client } = visit;
-    const placed = this.work.place(client.address, visitor);
-    const leave = placed instanceof Promise ? await placed : placed;
-    if (leave === undefined) return this.#end(visit, { kind: "crowded" });
-    try {
-      return await this.#priced(visit, await priceByBody(visitor, decision));
-    } finally {
-      leave();
-    }
+    const ending = await this.work.inPlace(client.address, visitor, async () => {
+      return this.#priced(visit, await priceByBody(visitor, decision));
+    });
+    return ending ?? this.#end(visit, { kind: "crowded" });
   }
 
   /** A payment, or who has paid before, by the price of this very request. */

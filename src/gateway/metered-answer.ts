@@ -16,6 +16,8 @@ export class Metering {
   /** The same for all methods of one route, and for no other. */
   readonly terms: MeterTerms;
   readonly each: Decimal;
+  /** What a backend is asked for, beside what its client asks: an answer that can be read. */
+  readonly requestHeaders: readonly string[];
 
   /** @throws Error for a price that no file may have */
   constructor(terms: MeterTerms) {
@@ -23,12 +25,8 @@ export class Metering {
     if (each === undefined) throw new Error(`no price: ${terms.each}`);
     this.terms = terms;
     this.each = each;
-  }
-
-  /** What a backend is asked for, beside what its client asks: an answer that can be read. */
-  get requestHeaders(): readonly string[] {
-    const readsBody = this.terms.of.some(({ kind }) => kind !== "header");
-    return readsBody ? ["Accept-Encoding", "identity"] : [];
+    const readsBody = terms.of.some(({ kind }) => kind !== "header");
+    this.requestHeaders = readsBody ? ["Accept-Encoding", "identity"] : [];
   }
 }
 

@@ -3,8 +3,7 @@ import type { MeteredSale } from "../ledger/ledger.ts";
 import type { Paid } from "../payments/sale/admission.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { formatAmount } from "../x402/amount.ts";
-import { isSameToken } from "../x402/token.ts";
-import { noteUsage } from "./access.ts";
+import { noteUsage, tokenOf } from "./access.ts";
 import type { PricedPlan } from "./decision.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
 import type { Visitor } from "./visitor.ts";
@@ -21,10 +20,7 @@ export function mostOf(
   { terms }: Pick<Paid, "terms">,
 ): Charged {
   const { network, asset, maxAmountRequired } = terms;
-  const token = tokens.find((each) => {
-    return each.network === network && isSameToken(network, each.address, asset);
-  });
-  const { symbol = asset, decimals = 0 } = token ?? {};
+  const { symbol = asset, decimals = 0 } = tokenOf(tokens, terms) ?? {};
   return { network, symbol, decimals, amount: BigInt(maxAmountRequired) };
 }
 

@@ -38,13 +38,13 @@ interface Passed {
 
 export class Passing {
   readonly #telemetry: Telemetry;
-  readonly #work: Pick<Work, "place">;
+  readonly #work: Pick<Work, "place" | "inPlace">;
   readonly #clientOf: ClientOf;
   readonly #counted: CountedUses;
 
   constructor(
     telemetry: Telemetry,
-    work: Pick<Work, "place">,
+    work: Pick<Work, "place" | "inPlace">,
     clientOf: ClientOf,
     leases: GatewayOptions["leases"],
   ) {
@@ -130,25 +130,19 @@ export class Passing {
     const { plan, target } = decision;
     const use = await this.#counted.ofQuota(visit, null);
     if ("kind" in use) return use;
-    let delivery: Delivery = UNSENT;
+    const responseSet = [...lines, ...use.lines, "Cache-Control", plan.cacheControl];
+    const passage = { ...UNSOLD, target, responseSet, client };
+    let delivery: Delivery | undefined;
     try {
-      const placed = this.#work.place(client.address, visitor);
-      const leave = placed instanceof Promise ? await placed : placed;
-      if (leave === undefined) {
-        const { meter } = plan;
-        return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
-      }
-      try {
-        const responseSet = [...lines, ...use.lines, "Cache-Control", plan.cacheControl];
-        const passage = { ...UNSOLD, target, responseSet, client };
-        delivery = await forward(visitor, plan.engine, passage);
-      } finally {
-        leave();
-      }
+      delivery = await this.#work.inPlace(client.address, visitor, () => {
+        return forward(visitor, plan.engine, passage);
+      });
     } finally {
-      use.ended(delivery);
+      use.ended(delivery ?? UNSENT);
     }
-    return this.#passed(visitor, delivery, { plan, outcome: "quota" });
+    if (delivery !== undefined) return this.#passed(visitor, delivery, { plan, outcome: "quota" });
+    const { meter } = plan;
+    return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
   }
 
   async #pass(

@@ -19,7 +19,7 @@ import {
   type OwnAnswer,
 } from "./answers.ts";
 import type { PricedPlan, SignedInDecision, Snapshot } from "./decision.ts";
-import { AnsweredSale, unserved, type PricedVisit } from "./delivery.ts";
+import { AnsweredSale, isHarmless, unserved, type PricedVisit } from "./delivery.ts";
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
 import { isUnasked } from "./holders.ts";
 import { memberOf } from "./membership.ts";
@@ -218,8 +218,7 @@ export class Spending {
     if (kind !== "delivered" && kind !== "abandoned") return false;
     if (status !== null) return answered.isGoods(status) && !answered.leadsOn(status);
     // Nobody knows whether what he has sent was carried out; asking for something is free until there is an answer.
-    const isHarmless = decision.soldMethod === "GET" || decision.soldMethod === "HEAD";
-    return kind === "abandoned" && delivery.sent && !isHarmless;
+    return kind === "abandoned" && delivery.sent && !isHarmless(decision.soldMethod);
   }
 }
 

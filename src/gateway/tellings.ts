@@ -29,10 +29,10 @@ type Told = Pick<Paywall, "status" | "openSession" | "balances">;
 
 export class Tellings {
   readonly #paywall: Told;
-  readonly #work: Pick<Work, "place">;
+  readonly #work: Pick<Work, "inPlace">;
   readonly #clientOf: ClientOf;
 
-  constructor(paywall: Told, work: Pick<Work, "place">, clientOf: ClientOf) {
+  constructor(paywall: Told, work: Pick<Work, "inPlace">, clientOf: ClientOf) {
     this.#paywall = paywall;
     this.#work = work;
     this.#clientOf = clientOf;
@@ -88,15 +88,10 @@ export class Tellings {
       const limited = limitedAnswer(seconds, undefined, lines);
       return endWith(visitor, { answer: limited, outcome: "limited", meter: null });
     }
-    const placed = this.#work.place(client.address, visitor);
-    const leave = placed instanceof Promise ? await placed : placed;
-    if (leave === undefined) {
-      return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
-    }
-    try {
+    const ending = await this.#work.inPlace(client.address, visitor, async () => {
       return endWith(visitor, await answer(client, lines));
-    } finally {
-      leave();
-    }
+    });
+    if (ending !== undefined) return ending;
+    return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter: null });
   }
 }

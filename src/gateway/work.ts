@@ -142,7 +142,22 @@ export class Work {
     );
   }
 
-  /** The same for a payment that is presented, in its turn. */
+  /** What is done in such a place, which is given back when it is done. Undefined: there was none. */
+  async inPlace<Done>(
+    address: string,
+    comer: Comer,
+    run: () => Promise<Done>,
+  ): Promise<Done | undefined> {
+    const leave = await this.place(address, comer);
+    if (leave === undefined) return undefined;
+    try {
+      return await run();
+    } finally {
+      leave();
+    }
+  }
+
+  /** A place for a payment that is presented, in its turn. */
   placePayment(address: string, payer: Comer): Promise<(() => void) | undefined> {
     return this.#entrance.enter(address, this.#most, payer);
   }

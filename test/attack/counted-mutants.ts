@@ -80,8 +80,8 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(COUNTED_TEST, "counts nothing of what its client has left", {
     file: COUNTED,
-    find: "delivery.sent && !(isPaid && isHarmless);",
-    put: "delivery.sent && isPaid && !isHarmless;",
+    find: "delivery.sent && !(isPaid && isHarmless(soldMethod));",
+    put: "delivery.sent && isPaid && !isHarmless(soldMethod);",
   }),
   caughtBy(COUNTED_TEST, "takes a use of what was paid for a head alone", {
     file: COUNTED,

@@ -62,8 +62,8 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(ASKED_TEST, "asks another chain about code", {
     file: ASKED,
-    find: "return hasKey ? networkOf(network).kind === networkOf(at).kind : network === at;",
-    put: "return hasKey || networkOf(network).kind === networkOf(at).kind;",
+    find: "!isAccountOn(terms.network, account)",
+    put: "!isAccountOn(terms.network, { ...account, hasKey: true })",
   }),
   caughtBy(ASKED_TEST, "takes for a member of whom its chain could not be asked", {
     file: ASKED,

@@ -85,8 +85,8 @@ export const METER_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "lets the backend compress what is to be read", {
     file: METERED,
-    find: 'return readsBody ? ["Accept-Encoding", "identity"] : [];',
-    put: "return readsBody ? [] : [];",
+    find: 'readsBody ? ["Accept-Encoding", "identity"] : [];',
+    put: "readsBody ? [] : [];",
   }),
   caughtBy(SALE_TEST, "charges for what the backend breaks off when its buyer has left", {
     file: DELIVERY,

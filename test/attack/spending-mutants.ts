@@ -55,12 +55,12 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SPENDING_TEST, "has things done for nothing for who leaves at once", {
     file: SPENDING,
-    find: `return kind === "abandoned" && delivery.sent && !isHarmless;`,
-    put: "return isHarmless && false;",
+    find: `return kind === "abandoned" && delivery.sent && !isHarmless(decision.soldMethod);`,
+    put: "return isHarmless(decision.soldMethod) && false;",
   }),
   caughtBy(SPENDING_TEST, "debits who leaves before there is an answer to what he only asks", {
     file: SPENDING,
-    find: `return kind === "abandoned" && delivery.sent && !isHarmless;`,
+    find: `return kind === "abandoned" && delivery.sent && !isHarmless(decision.soldMethod);`,
     put: `return kind === "abandoned" && delivery.sent;`,
   }),
   caughtBy(SPENDING_TEST, "asks members for what others pay", {
@@ -95,8 +95,8 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(PRICE_TEST, "spends by code what was prepaid on other chains", {
     file: PRICE,
-    find: "hasKey ? network.kind !== kind : name !== own",
-    put: "network.kind !== kind",
+    find: "!isAccountOn(name, account)",
+    put: "!isAccountOn(name, { ...account, hasKey: true })",
   }),
   caughtBy(PRICE_TEST, "takes a balance for any token", {
     file: PRICE,

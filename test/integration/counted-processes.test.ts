@@ -8,7 +8,7 @@ import { present, richBuyer, sign } from "../support/buyer.ts";
 import type { Chain } from "../support/chain.ts";
 import type { FreshAccount } from "../support/payer.ts";
 import { Site, type Served } from "../support/serve.ts";
-import { signChallenge } from "../support/sign-in.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 import {
   bothWorkersOf,
   COMES_TRUE,
@@ -27,7 +27,6 @@ const ROUTES = `  GET /papers/*: { price: $0.01, description: A paper, grants: {
   GET /tried/*: { price: $0.01, description: Tried, free: ${TIMES}/d by address }
   GET /who/*: free
 `;
-const SIGN_IN = "/.well-known/x402/sign-in";
 
 let seller: Seller;
 let chain: Chain;
@@ -39,12 +38,8 @@ beforeAll(async () => {
 
 afterAll(() => chain.stop());
 
-async function sessionOf(served: Served, { account }: FreshAccount) {
-  const challenge = await (await fetch(served.url + SIGN_IN)).json();
-  const header = await signChallenge(Object(challenge), account);
-  const init = { method: "POST", headers: { "SIGN-IN-WITH-X": header } };
-  const { session } = Object(await (await fetch(served.url + SIGN_IN, init)).json());
-  return { [SESSION_HEADER]: String(session) };
+async function sessionOf({ url }: Served, buyer: FreshAccount) {
+  return { [SESSION_HEADER]: await openSessionAt(url, buyer) };
 }
 
 async function buy(served: Served): Promise<Record<string, string>> {

@@ -11,7 +11,13 @@ import { headerJson, richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
-import { challengeOf, returningBuyer, showSignIn, signChallenge } from "../support/sign-in.ts";
+import {
+  challengeOf,
+  openSessionAt,
+  returningBuyer,
+  showSignIn,
+  signChallenge,
+} from "../support/sign-in.ts";
 
 const closing = new AsyncDisposableStack();
 let chain: Chain;
@@ -24,7 +30,6 @@ const ROUTES = `
   GET /mixed/*: { price: $0.01, description: Mixed, free: 1/d by address, grants: { for: 24h, times: 1 } }
   GET /both/*: { price: $0.01, description: Both, free: 1/d by payer, grants: { for: 24h, times: 1 } }
 `;
-const SIGN_IN = "/.well-known/x402/sign-in";
 
 beforeAll(async () => {
   chain = await startChain();
@@ -47,12 +52,8 @@ function ask(url: string, headers: OutgoingHttpHeaders): Promise<IncomingMessage
   });
 }
 
-async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
-  const challenge = await (await fetch(gateway.url + SIGN_IN)).json();
-  const header = await signChallenge(Object(challenge), account);
-  const init = { method: "POST", headers: { "SIGN-IN-WITH-X": header } };
-  return Object(await (await fetch(gateway.url + SIGN_IN, init)).json()).session;
-}
+const sessionOf = (buyer: Pick<FreshAccount, "account">): Promise<string> =>
+  openSessionAt(gateway.url, buyer);
 
 const leftOf = ({ headers }: Response): unknown => headers.get("ratelimit");
 

@@ -2,12 +2,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
-import { SIGN_IN_HEADER } from "../../src/x402/sign-in.ts";
 import { inHeader, present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { signPayment, type FreshAccount } from "../support/payer.ts";
 import { Site, type Served } from "../support/serve.ts";
-import { signChallenge } from "../support/sign-in.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 import {
   bothWorkersOf,
   connectTo,
@@ -22,7 +21,6 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const PACK = "/.x402/credits/0.05";
 const PRICE = 50_000n;
-const SIGN_IN = "/.well-known/x402/sign-in";
 const ROUTES = `  GET /weather: { price: $0.01, description: Weather, credits: true }
   GET /who/*: free
 `;
@@ -40,12 +38,8 @@ afterAll(() => chain.stop());
 const yaml = () =>
   `credits: { packs: [$0.05] }\n${seller.yaml({ url: "http://127.0.0.1:9" }, ROUTES)}`;
 
-async function sessionOf({ account }: FreshAccount, { url }: Served): Promise<string> {
-  const challenge: unknown = await (await fetch(url + SIGN_IN)).json();
-  const headers = { [SIGN_IN_HEADER]: await signChallenge(Object(challenge), account) };
-  const answer = await fetch(url + SIGN_IN, { method: "POST", headers });
-  return Object(await answer.json()).session;
-}
+const sessionOf = (buyer: FreshAccount, { url }: Served): Promise<string> =>
+  openSessionAt(url, buyer);
 
 /** What is in an account's balance, by the family of networks. */
 async function creditsOf(

@@ -14,7 +14,7 @@ import { evmClients } from "../support/evm-clients.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { modelBackend } from "../support/model-backend.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
-import { signChallenge } from "../support/sign-in.ts";
+import { openSessionAt } from "../support/sign-in.ts";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { balanceIn } from "../support/prepaid.ts";
 
@@ -240,13 +240,7 @@ describe("from a balance", () => {
   const prepaid = () => `${gateway.url}/v1/prepaid`;
   const rich = freshAccount();
 
-  const sessionOf = async (): Promise<string> => {
-    const door = `${gateway.url}/.well-known/x402/sign-in`;
-    const challenge = Object(await (await fetch(door)).json());
-    const header = await signChallenge(challenge, rich.account);
-    const init = { method: "POST", headers: { "SIGN-IN-WITH-X": header } };
-    return Object(await (await fetch(door, init)).json()).session;
-  };
+  const sessionOf = (): Promise<string> => openSessionAt(gateway.url, rich);
 
   it("the most is reserved, and what was used is debited", async () => {
     await chain.fund(rich.address, PURSE);

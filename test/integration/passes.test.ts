@@ -6,7 +6,7 @@ import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients } from "../support/evm-clients.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 import type { FreshAccount } from "../support/payer.ts";
-import { returningBuyer, signChallenge } from "../support/sign-in.ts";
+import { openSessionAt, returningBuyer } from "../support/sign-in.ts";
 import { Connection } from "./workers/stage.ts";
 
 const closing = new AsyncDisposableStack();
@@ -37,12 +37,8 @@ afterAll(() => closing.disposeAsync());
 const charged = async ({ address }: Pick<FreshAccount, "address">): Promise<bigint> =>
   PURSE - (await chain.balanceOf(address));
 
-async function sessionOf({ account }: Pick<FreshAccount, "account">): Promise<string> {
-  const challenge = await (await fetch(gateway.url + SIGN_IN)).json();
-  const header = await signChallenge(Object(challenge), account);
-  const init = { method: "POST", headers: { "SIGN-IN-WITH-X": header } };
-  return Object(await (await fetch(gateway.url + SIGN_IN, init)).json()).session;
-}
+const sessionOf = (buyer: Pick<FreshAccount, "account">): Promise<string> =>
+  openSessionAt(gateway.url, buyer);
 
 const asks = (session: string, path: string, method = "GET"): Promise<Response> =>
   fetch(gateway.url + path, { method, headers: { [SESSION_HEADER]: session } });

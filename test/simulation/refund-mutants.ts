@@ -78,8 +78,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEAVING, "pays back by itself what a buyer has sent and not waited for", {
     file: "src/gateway/delivery.ts",
-    find: "served: sent && !isHarmless ? soldTarget(this.#visit.decision) : null",
-    put: "served: sent && !isHarmless ? null : null",
+    find: "served: mayBeDone ? soldTarget(decision) : null",
+    put: "served: mayBeDone ? null : null",
   }),
   caughtBy(SOLANA_SIGNING, "moves two refunds of one price to one payer as one", {
     file: "src/mechanism/solana/refunder.ts",

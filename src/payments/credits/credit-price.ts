@@ -2,7 +2,7 @@
 import { creditsPot } from "../../ledger/pots.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
-import type { ProvenAccount } from "../../x402/session.ts";
+import { isAccountOn, type ProvenAccount } from "../../x402/session.ts";
 import { isSameToken } from "../../x402/token.ts";
 
 /** A way to pay for it on chain. */
@@ -46,14 +46,14 @@ export class CreditPrice {
     return draws;
   }
 
-  #drawsOf({ network: own, address, hasKey }: ProvenAccount): readonly CreditDraw[] {
+  #drawsOf(account: ProvenAccount): readonly CreditDraw[] {
+    const { network: own, address, hasKey } = account;
     const draws: CreditDraw[] = [];
-    const { kind } = networkOf(own);
     for (const { network: name, amount } of this.#payable) {
       const network = networkOf(name);
       const { decimals, symbol } = network.asset;
       const told = `${formatAmount(amount, decimals)} ${symbol}`;
-      if (hasKey ? network.kind !== kind : name !== own) continue;
+      if (!isAccountOn(name, account)) continue;
       const pot = creditsPot(network, address, hasKey ? undefined : own);
       const place = draws.findIndex((each) => each.pot === pot);
       const known = draws[place];

@@ -7,8 +7,7 @@ import type { HolderMeter } from "../../telemetry/holder-meter.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
 import { holdingKey, type HolderTerms, type Holding } from "../../x402/holding.ts";
-import { networkOf } from "../../x402/network.ts";
-import type { BuyerSession, ProvenAccount } from "../../x402/session.ts";
+import { isAccountOn, type BuyerSession, type ProvenAccount } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { SaleGuard } from "./sale-guard.ts";
@@ -60,7 +59,7 @@ export class Holdings {
   }
 
   #ofOne(account: ProvenAccount, terms: HolderTerms, claimant: string): Promise<Holding> {
-    if (!canHold(account, terms.network)) return Promise.resolve(false);
+    if (!isAccountOn(terms.network, account)) return Promise.resolve(false);
     const key = holdingKey(terms, account.address);
     const asked = this.#asking.get(key);
     if (asked !== undefined) return asked;
@@ -87,9 +86,4 @@ export class Holdings {
       return null;
     }
   }
-}
-
-/** A key is the same account on all chains of its kind, code on its own alone. */
-function canHold({ network, hasKey }: ProvenAccount, at: HolderTerms["network"]): boolean {
-  return hasKey ? networkOf(network).kind === networkOf(at).kind : network === at;
 }
