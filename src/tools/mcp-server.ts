@@ -37,6 +37,9 @@ const { version } = packageJson;
 /** Header lines of a message that are the protocol's. */
 const OF_THE_PROTOCOL = /^(?:content-type|accept|mcp-.*)$/;
 
+/** Where a payment is over HTTP, in what is said of it. */
+const IN_A_HEADER = `${PAYMENT_HEADERS[X402_VERSION_2]} header`;
+
 type Values = Readonly<Record<string, unknown>>;
 
 /** What a message is answered with. */
@@ -198,18 +201,21 @@ function requiredIn(answer: AnsweredCall): Values | undefined {
 /** The ways to pay are the route's; what is told of how it is asked for is the tool's. */
 function forTool(required: Values, tool: Tool, { url }: SiteTools): Values {
   if (required["x402Version"] !== X402_VERSION_2) return required;
-  const { resource, extensions, ...rest } = required;
+  const { resource, extensions, error, ...rest } = required;
   const { name, description, input, output } = tool;
   const example = output === null ? undefined : sampleOf(output).example;
   const told = {
     name,
     description,
-    inputSchema: jsonObject(input.schema),
+    inputSchema: input.schema,
     example: input.example,
     output: example,
   };
   return {
     ...rest,
+    ...(typeof error === "string" && {
+      error: error.replace(IN_A_HEADER, `_meta["${PAYMENT_META}"]`),
+    }),
     resource: { ...(isRecord(resource) && resource), url },
     extensions: { ...(isRecord(extensions) && extensions), ...toolExtension(told) },
   };

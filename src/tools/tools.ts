@@ -84,7 +84,7 @@ function ofRoute(
   const { mimeType, outputSchema, discoverable, input } = action;
   if (!discoverable) return "it is not listed (discoverable: false)";
   if (NO_TOOL_TYPES.test(mimeType)) return `its answers are ${mimeType}`;
-  const methods = methodsOf(route, input);
+  const methods = methodsOf(route, action);
   const [first] = methods;
   if (first === undefined) return "none of its methods is one that an agent asks with";
   const made = methods.map((method): Omit<Tool, "name"> | string => {
@@ -106,13 +106,14 @@ function ofRoute(
   return tools.length === 0 && why !== undefined ? why : tools;
 }
 
-/** Of a route of any method one: it is asked for with a body where one is declared. */
-function methodsOf(
-  { methods }: RouteSettings,
-  { bodyType, bodyFields }: PricedAction["input"],
-): readonly string[] {
+/**
+ * Of a route of any method one: it is asked for with a body where one is declared. A `GET` of our own routes is for
+ * browsers.
+ */
+function methodsOf({ methods }: RouteSettings, { own, input }: PricedAction): readonly string[] {
+  if (own !== undefined) return ["POST"];
   if (methods !== null) return METHODS.filter((method) => methods.includes(method));
-  return bodyType === undefined && bodyFields === undefined ? ["GET"] : ["POST"];
+  return input.bodyType === undefined && input.bodyFields === undefined ? ["GET"] : ["POST"];
 }
 
 function descriptionOf(
@@ -121,10 +122,10 @@ function descriptionOf(
   { terms, method }: { readonly terms: ToolTerms; readonly method: string },
 ): string {
   const { description, computed, metered } = action;
-  const price = priceOf(route) ?? "";
   const what = description === "" ? `${method} ${route.pattern}` : description;
-  const most = metered !== null || computed !== null;
-  const asked = most ? `at most ${price} a call` : `${price} a call`;
+  const price = (priceOf(route) ?? "").replace(/^up to /, "");
+  const isMost = metered !== null || computed !== null;
+  const asked = isMost ? `at most ${price} a call` : `${price} a call`;
   const ways = waysText(route, action, terms).map((way) => `${way}.`);
   return [sentence(what), `Price: ${asked}, paid by x402.`, ...ways]
     .join(" ")

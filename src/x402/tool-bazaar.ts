@@ -12,7 +12,7 @@ export interface BazaarTool {
   /** "": none. */
   readonly description: string;
   /** JSON Schema of the arguments; it refers to nothing outside of itself. */
-  readonly inputSchema: Values;
+  readonly inputSchema: object;
   /** Undefined: none is known. */
   readonly example?: Values | undefined;
   /** An example of what is answered; undefined: none is known, and any text may be. */
