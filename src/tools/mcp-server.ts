@@ -20,9 +20,9 @@ import {
 } from "../x402/header.ts";
 import { BAZAAR, sampleOf } from "../x402/bazaar.ts";
 import { isRecord, parseJson } from "../x402/json.ts";
+import { PAYMENT_META, paymentRequiredResult, RECEIPT_META } from "../x402/mcp.ts";
 import { toolExtension } from "../x402/tool-bazaar.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
-import { PAYMENT_META, paymentRequiredResult, RECEIPT_META } from "./payment-words.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { failed, headerOf, toolResult, type AnsweredCall } from "./tool-answer.ts";
 import { toolRequest } from "./tool-request.ts";
@@ -163,7 +163,8 @@ function resultOf(
     return failed(saidOf(outcome), `The same over HTTP: ${tool.method} ${resource}`);
   const required = outcome.status === 402 ? requiredIn(outcome) : undefined;
   if (required === undefined) return toolResult(outcome, tool, resource);
-  return paymentRequiredResult(forTool(required, tool, site));
+  const { structuredContent, content } = paymentRequiredResult(forTool(required, tool, site));
+  return { isError: true, structuredContent: { ...structuredContent }, content: [...content] };
 }
 
 function saidOf({ why }: Extract<CallOutcome, { kind: "not-held" }>): string {

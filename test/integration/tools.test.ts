@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { MAX_HELD_BYTES } from "../../src/gateway/held-response.ts";
 import { encodeHeaderJson } from "../../src/x402/header.ts";
+import { paymentRequiredOf } from "../../src/x402/mcp.ts";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { present, PURSE, quote, richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
@@ -165,7 +166,8 @@ describe.each(Object.entries(toolClients))("%s", (name, kind) => {
       resource: { url: `${PUBLIC_URL}/mcp` },
       extensions: { bazaar: { info: { input: { type: "mcp", toolName: "get_weather" } } } },
     });
-    expect(JSON.parse(textOf(asked))).toEqual(asked.structured);
+    const { isError, content } = asked;
+    expect(paymentRequiredOf({ isError, content })).toEqual(asked.structured);
     const payment = await payFor(buyer, asked.structured);
     const bought = await client.call("get_weather", { city: "Ghent" }, { [PAYMENT]: payment });
     const receipt = { success: true, network: "eip155:84532", payer: buyer.address };
