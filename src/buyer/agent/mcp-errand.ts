@@ -9,13 +9,14 @@ import {
   type FetchLike,
 } from "@modelcontextprotocol/client";
 import { systemTime, type Time } from "../../time/time.ts";
+import { PAYMENT_META } from "../../x402/mcp.ts";
 import { err, messageOf, ok, type Result } from "../../x402/result.ts";
 import { readHeaderJson, type Quote } from "../offer.ts";
 import { placeOf } from "../place.ts";
 import { PAUSES_MS } from "../presentation.ts";
 import type { PaymentReceipt } from "../receipt.ts";
 import type { Errand, FirstAnswer, ErrandOutcome, PresentingOptions } from "./errand.ts";
-import { PAYMENT_META, quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
+import { quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
 import { AnswerPot, type ToldAnswer } from "./told-answer.ts";
 
 /** The most that is read of one HTTP answer of such a seller, bytes: more than is told, as streams say more. */
@@ -160,7 +161,7 @@ export class McpErrand implements Errand {
       return { kind: "answer", answer: await toldOf(result), isError, receipt };
     } catch (cause) {
       if (cause instanceof ProtocolError) {
-        const quote = quoteOfError(cause.code, cause.data);
+        const quote = quoteOfError(cause);
         return quote === undefined
           ? { kind: "failed", reason: this.#said(cause) }
           : { kind: "price", quote, receipt: null };

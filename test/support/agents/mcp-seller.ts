@@ -36,6 +36,7 @@ export interface McpSeller extends AsyncDisposable {
   readonly sold: readonly unknown[];
 }
 
+// As the specification writes them: not what the product calls so.
 const META = { payment: "x402/payment", receipt: "x402/payment-response" } as const;
 
 export async function startMcpSeller(setup: McpSellerSetup): Promise<McpSeller> {

@@ -34,8 +34,16 @@ function open(at = path): PurchaseBook {
 }
 
 const purchase: NewPurchase = {
-  ...{ key: keyOf(["a"]), way: "payment", at: NOON, seller: "a", what: "GET https://a/" },
-  ...{ dollars: 5n, amount: "$5", network: "base", payTo: "0x1", payer: "0x2" },
+  key: keyOf(["a"]),
+  way: "payment",
+  at: NOON,
+  seller: "a",
+  what: "GET https://a/",
+  dollars: 5n,
+  amount: "$5",
+  network: "base",
+  payTo: "0x1",
+  payer: "0x2",
 };
 
 function reserve(book: PurchaseBook, more: Partial<NewPurchase> = {}): number {
@@ -45,7 +53,10 @@ function reserve(book: PurchaseBook, more: Partial<NewPurchase> = {}): number {
 }
 
 const known = (state: AgentPurchase["state"], more: Partial<AgentPurchase> = {}) => ({
-  ...{ state, transaction: null, reason: "", answer: null },
+  state,
+  transaction: null,
+  reason: "",
+  answer: null,
   ...more,
 });
 
