@@ -13,7 +13,6 @@ import { BAZAAR } from "../x402/bazaar.ts";
 import {
   comparable,
   compare,
-  LISTED_TYPE,
   published,
   sortItems,
   type Catalogue,
