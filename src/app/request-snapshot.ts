@@ -284,9 +284,8 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
 }
 
 /** Where who signs in asks: a route with that very path wins, as of the other documents. */
-function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
-  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
-  return paths.filter((path) => !isShadowed(config, path));
+function ownPaths(config: Pick<Config, "routes">): readonly string[] {
+  return [SIGN_IN_PATH, BALANCE_PATH].filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

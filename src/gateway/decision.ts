@@ -308,7 +308,8 @@ function decideSale(
   const { protocol, earlier } = snapshot;
   const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
   const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
-  const told = { ...atPlan(plan), resource, soldMethod, site: snapshot.site, ...place };
+  const { offers, page } = plan;
+  const told = { ...place, plan, offers, page, resource, soldMethod, site: snapshot.site };
   const isPriced = plan.computed !== undefined || earlier.length > 0;
   const sold = isPriced ? pricedByHead(told, brought, request, earlier) : told;
   if (isUnpriced(sold)) return sold;
@@ -326,10 +327,11 @@ function whoAsks(
 ): MemberDecision | PricedDecision {
   const { resource, plan } = sold;
   const shown = signIn && readSignIn(signIn, request, { resource, offers: plan.offers });
-  if (shown === null) return { kind: "challenge", ...sold };
+  if (shown === null) return { ...sold, kind: "challenge" };
   const version = protocol.v2 ? X402_VERSION_2 : X402_VERSION;
   const free = signIn?.areScreened === false ? freeMember(shown, sold) : null;
-  return free ?? { kind: "signed-in", version, ...shown, ...sold };
+  const { signIn: by, shownIn: name } = shown;
+  return free ?? { ...sold, kind: "signed-in", version, signIn: by, shownIn: name };
 }
 
 /** A session needs no proof any more: whom it costs nothing is served as if it were free, where nobody may be denied. */

@@ -190,11 +190,11 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     if (into !== undefined) {
       if (response.destroyed) into.destroy();
       else response.on("close", () => into.destroy());
-      return engine.forward({ request: this.request, response: into, begin, ...passage });
+      return engine.forward({ ...passage, request: this.request, response: into, begin });
     }
     const { access } = this;
     const wrote = access === null ? undefined : (bytes: number) => void (access.bytes += bytes);
-    return engine.forward({ request: this.request, response, begin, waits, wrote, ...passage });
+    return engine.forward({ ...passage, request: this.request, response, begin, waits, wrote });
   }
 
   get stalledMs(): number {
