@@ -65,7 +65,7 @@ export interface Agreement {
 }
 
 /** What would be paid. */
-export interface CallPrice extends Agreement {
+export interface OfferedPrice extends Agreement {
   /** For people. */
   readonly amount: string;
   readonly seller: AllowedSeller;
@@ -80,7 +80,7 @@ export type Bought =
   /** Paid, or perhaps paid, or refused while it can still be settled. */
   | { readonly kind: "unserved"; readonly purchase: AgentPurchase; readonly advice: string }
   /** A person has to agree first. */
-  | { readonly kind: "ask"; readonly price: CallPrice }
+  | { readonly kind: "ask"; readonly price: OfferedPrice }
   /** Nothing is signed. */
   | { readonly kind: "not bought"; readonly reason: string; readonly weighed: readonly Weighed[] };
 
@@ -89,7 +89,7 @@ export interface Estimate {
   readonly first: FirstAnswer;
   readonly weighed: readonly Weighed[];
   /** Null: none of the offers can be paid. */
-  readonly price: CallPrice | null;
+  readonly price: OfferedPrice | null;
   /** Why it would not be bought; undefined: it would. */
   readonly objection: string | undefined;
 }
@@ -130,7 +130,7 @@ export class AgentPurse {
       return { first, weighed, price: null, objection: "none of the offers can be paid here" };
     const dollars = dollarsOf(terms);
     if (!dollars.ok) return { first, weighed, price: null, objection: dollars.error };
-    const price: CallPrice = {
+    const price: OfferedPrice = {
       dollars: dollars.value,
       amount: amountText(terms),
       network: terms.network.name,
@@ -141,7 +141,7 @@ export class AgentPurse {
     return { first, weighed, price, objection: this.#objection(price) };
   }
 
-  #objection({ dollars, seller }: CallPrice): string | undefined {
+  #objection({ dollars, seller }: OfferedPrice): string | undefined {
     const { allowance, key, book } = this.#options;
     if (allowance.isDry) return DRY;
     if (key === null) return "there is no key to pay with: the owner gives one with --key";
@@ -347,7 +347,7 @@ function notBought(reason: string, weighed: readonly Weighed[] = []): Bought {
   return { kind: "not bought", reason, weighed };
 }
 
-function isSame(price: CallPrice, agreed: Agreement | null): boolean {
+function isSame(price: OfferedPrice, agreed: Agreement | null): boolean {
   if (agreed === null) return false;
   const { dollars, network, payTo } = price;
   return dollars <= agreed.dollars && network === agreed.network && payTo === agreed.payTo;
