@@ -1,5 +1,5 @@
 /** What the tools of `coinslot mcp` answer: facts as JSON, and behind them a seller's answer in a block of its own. */
-import type { Bought, Estimate, AskedPrice } from "../../buyer/agent/agent-purse.ts";
+import type { Bought, Estimate, OfferedPrice } from "../../buyer/agent/agent-purse.ts";
 import { dollarText } from "../../buyer/agent/allowance.ts";
 import type { AgentPurchase } from "../../buyer/agent/purchase-book.ts";
 import type { ToldAnswer } from "../../buyer/agent/told-answer.ts";
@@ -169,7 +169,7 @@ function waysOf(extensions: Facts | undefined): readonly unknown[] {
 }
 
 /** What a person is asked. */
-export function question(what: string, { amount, network, payTo, seller }: AskedPrice): string {
+export function question(what: string, { amount, network, payTo, seller }: OfferedPrice): string {
   return `Pay ${amount} on ${network} to ${line(payTo)} (${seller.name}) for ${line(what)}?`;
 }
 
