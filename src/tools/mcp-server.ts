@@ -32,7 +32,7 @@ import type { Tool } from "./tools.ts";
 /** Member of a tool's `_meta`: what it costs, for people. */
 const PRICE_META = "x402/price";
 /** Tools on one page of the list. */
-export const PAGE_SIZE = 100;
+const PAGE_SIZE = 100;
 /** How long a client may keep the list, milliseconds. */
 const LIST_TTL_MS = 60_000;
 const { version } = packageJson;
