@@ -20,7 +20,7 @@ import { SearchIndex, termOf, type Findable } from "./search-index.ts";
 import { describeTemplate } from "./template.ts";
 
 /** The one type of resource that the protocol defines (section 2.6). */
-export const LISTED_TYPE = "http";
+const LISTED_TYPE = "http";
 /** What the bazaar extension of version 2 has beside it: a tool of an MCP server. */
 export const TOOL_TYPE = "mcp";
 

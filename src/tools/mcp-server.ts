@@ -29,8 +29,10 @@ import { toolRequest } from "./tool-request.ts";
 import type { SiteTools } from "./site-tools.ts";
 import type { Tool } from "./tools.ts";
 
+/** Member of a tool's `_meta`: what it costs, for people. */
+const PRICE_META = "x402/price";
 /** Tools on one page of the list. */
-export const PAGE_SIZE = 100;
+const PAGE_SIZE = 100;
 /** How long a client may keep the list, milliseconds. */
 const LIST_TTL_MS = 60_000;
 const { version } = packageJson;
@@ -94,10 +96,7 @@ function serverFor(site: SiteTools, ask: AskCall): Server {
 }
 
 /** Behind the tool that the cursor names: a page is the same whoever asks, and whenever. */
-function pageOf(
-  { tools, byName, publicUrl }: SiteTools,
-  cursor: string | undefined,
-): ListToolsResult {
+function pageOf({ tools, byName }: SiteTools, cursor: string | undefined): ListToolsResult {
   const last = cursor === undefined ? undefined : byName.get(cursor);
   if (cursor !== undefined && last === undefined) {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, "the cursor is none of this list");
@@ -107,20 +106,20 @@ function pageOf(
   const end = page.at(-1);
   const hasMore = end !== undefined && from + PAGE_SIZE < tools.length;
   return {
-    tools: page.map((tool) => listed(tool, publicUrl)),
+    tools: page.map(listed),
     ...(hasMore && { nextCursor: end.name }),
   };
 }
 
-function listed(tool: Tool, publicUrl: string): ListToolsResult["tools"][number] {
-  const { name, description, input, output, price, method, pattern, isReading } = tool;
+function listed(tool: Tool): ListToolsResult["tools"][number] {
+  const { name, description, input, output, price, isReading } = tool;
   return {
     name,
     description,
     inputSchema: jsonObject(input.schema),
     ...(output !== null && { outputSchema: jsonObject(output) }),
     annotations: { readOnlyHint: isReading, openWorldHint: true },
-    _meta: { "x402/price": { price, resource: publicUrl + pattern, method } },
+    _meta: { [PRICE_META]: price },
   };
 }
 

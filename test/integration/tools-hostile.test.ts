@@ -272,12 +272,51 @@ describe("a message", () => {
 test("a payment in a header of the message pays for nothing", async () => {
   const buyer = await richBuyer(chain);
   const asked = await call("get_files", { rest: "a" });
-  const payment = await payFor(buyer, asked.result.structuredContent);
+  const { extensions: _, ...payment } = Object(await payFor(buyer, asked.result.structuredContent));
   const header = Buffer.from(JSON.stringify(payment)).toString("base64");
   const told = await post(message({ name: "get_files", arguments: { rest: "a" } }), {
     "payment-signature": header,
   });
   expect(told.body.result).toMatchObject({ isError: true, structuredContent: { x402Version: 2 } });
+  // It was a good one.
+  const meta = { _meta: { [PAYMENT]: payment } };
+  expect((await call("get_files", { rest: "a" }, meta)).result.isError).toBeUndefined();
+});
+
+test("each host has tools of its own, and a reload has others", async () => {
+  const more = `mcp: true\nhosts: { b.example: { routes: { GET /b: $0.02 } }, c.example: { mcp: false, routes: { GET /c: $0.02 } } }`;
+  const shops = await startGateway({ chain, routes: "\n  GET /a: $0.01\n", more });
+  await using _ = shops;
+  const names = async (host: string) => {
+    const { status, text } = await postTo(shops.url, host, message({}, "tools/list"));
+    return status === 200
+      ? [...text.matchAll(/"name":"(get_\w+)"/g)].map(([, name]) => name)
+      : status;
+  };
+  expect(await names("localhost")).toEqual(["get_a"]);
+  expect(await names("b.example")).toEqual(["get_b"]);
+  expect(await names("c.example")).toBe(404);
+  const { text } = await postTo(shops.url, "b.example", message({ name: "get_b", arguments: {} }));
+  expect(text).toContain('"amount":"20000"');
+  expect(await shops.reroute("\n  GET /z: $0.01\n")).toBe(true);
+  expect(await names("localhost")).toEqual(["get_z"]);
+});
+
+test("several processes serve the same tools", async () => {
+  const shop = await startGateway({
+    chain,
+    routes: "\n  GET /a: $0.01\n",
+    more: "mcp: true\nworkers: 2",
+  });
+  await using _ = shop;
+  const body = message({ name: "get_a", arguments: {} });
+  const asked = JSON.parse(
+    /^data: (.*)$/m.exec((await postTo(shop.url, "localhost", body)).text)?.[1] ?? "",
+  );
+  const payment = await payFor(await richBuyer(chain), asked.result.structuredContent);
+  const paid = message({ name: "get_a", arguments: {}, _meta: { [PAYMENT]: payment } });
+  const { text } = await postTo(shop.url, "localhost", paid);
+  expect(text).toContain('"x402/payment-response":{"success":true');
 });
 
 test("who asks without paying is limited by his address, as over HTTP", async () => {
@@ -297,6 +336,24 @@ test("who asks without paying is limited by his address, as over HTTP", async ()
   expect(refused.length).toBeGreaterThan(0);
   expect((await fetch(`${limited.url}/a`)).status).toBe(429);
 });
+
+/** By another name than that of the address. */
+function postTo(
+  url: string,
+  host: string,
+  body: string,
+): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { ...HEAD, host, "content-length": Buffer.byteLength(body) };
+    const request = httpRequest(`${url}/mcp`, { method: "POST", headers }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (part: string) => (text += part));
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }));
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
 
 /** Chunked: nothing tells how much is coming. */
 function postInPieces(body: string): Promise<number> {

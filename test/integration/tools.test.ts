@@ -155,7 +155,7 @@ describe.each(Object.entries(toolClients))("%s", (name, kind) => {
         additionalProperties: false,
       },
       annotations: { readOnlyHint: true },
-      _meta: { "x402/price": { price: "$0.01", method: "GET", resource: `${PUBLIC_URL}/weather` } },
+      _meta: { "x402/price": "$0.01" },
     });
   });
 

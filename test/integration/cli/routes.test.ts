@@ -103,6 +103,26 @@ describe("all rules", () => {
     expect([archive.members, rates.grantMs]).toEqual([undefined, undefined]);
   });
 
+  test("tell which of them are tools, by which names, and why others are none", async () => {
+    const text = `publicUrl: https://api.example.com\n${RULES}  GET /page: { price: $0.01, mimeType: text/html }\nmcp: true\n`;
+    const path = await stage.write("tools.yaml", text);
+    const { stdout } = await runHere(["routes", path]);
+    expect(stdout).toMatch(/^POST +\/mcp +free \(tools, MCP\)/m);
+    expect(stdout).toMatch(/^ +tool get_reports_id$/m);
+    expect(stdout).toMatch(/^ +tool put_reports_latest, patch_reports_latest$/m);
+    expect(stdout).toMatch(/^ +no tool: its answers are text\/html$/m);
+    const { mcp, rules } = JSON.parse((await runHere(["routes", path, "--json"])).stdout);
+    expect(mcp).toBe("/mcp");
+    const weather = rules.find(
+      ({ pattern }: { readonly pattern: string }) => pattern === "/weather",
+    );
+    expect(weather.tools).toEqual(["get_weather"]);
+    const asked = await runHere(["routes", path, "POST", "https://api.example.com/mcp"]);
+    expect(asked.stdout).toContain(
+      "messages to the tools of this site are answered by the gateway",
+    );
+  });
+
   test("are JSON for programs", async () => {
     const { rules, unmatched, listing } = JSON.parse(await routes("--json"));
     expect({ unmatched, listing }).toEqual({
