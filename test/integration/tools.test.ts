@@ -4,6 +4,10 @@ import type { RequestListener } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import {
+  validateDiscoveryExtension,
+  validateDiscoveryExtensionSpec,
+} from "@x402/extensions/bazaar";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { MAX_HELD_BYTES } from "../../src/gateway/held-response.ts";
 import { encodeHeaderJson } from "../../src/x402/header.ts";
@@ -92,7 +96,7 @@ beforeAll(async () => {
   chain = await startChain();
   closing.defer(() => chain.stop());
   await prepay(storePath, { [saver.address]: 15_000n });
-  const more = `mcp: { path: /mcp }\ncredits: { packs: [$1] }\nmembers: { friends: "${saver.address}" }`;
+  const more = `mcp: { path: /mcp }\ndiscovery: { wellKnown: true, llms: true }\ncredits: { packs: [$1] }\nmembers: { friends: "${saver.address}" }`;
   gateway = closing.use(await startGateway({ chain, routes: ROUTES, more, backend, storePath }));
 });
 
@@ -317,6 +321,42 @@ it("spends a balance by the session of the connection, and tells members their p
     isError: true,
     structured: { x402Version: 2 },
   });
+});
+
+test("tools are listed for whoever asks for tools, and told where else programs look", async () => {
+  const read = async (path: string) => Object(await (await fetch(gateway.url + path)).json());
+  const { items, pagination } = await read("/v2/discovery/resources?type=mcp&limit=2");
+  expect(pagination).toMatchObject({ limit: 2, total: 9 });
+  for (const item of items) {
+    const { resource, type, x402Version, extensions, accepts } = item;
+    expect({ resource, type, x402Version }).toEqual({
+      resource: `${PUBLIC_URL}/mcp`,
+      type: "mcp",
+      x402Version: 2,
+    });
+    expect(accepts[0]).toMatchObject({ scheme: "exact", network: "eip155:84532" });
+    expect(validateDiscoveryExtension(extensions.bazaar)).toMatchObject({ valid: true });
+    expect(validateDiscoveryExtensionSpec(extensions.bazaar)).toMatchObject({ valid: true });
+  }
+  const client = await connect(toolClients[newest]);
+  const { inputSchema } = Object(
+    (await client.list()).find((each) => each["name"] === "get_files"),
+  );
+  expect(items[0].extensions.bazaar.info.input).toMatchObject({
+    toolName: "get_files",
+    inputSchema,
+  });
+  const found = await read("/v2/discovery/search?type=mcp&query=weather");
+  expect(found.resources[0].extensions.bazaar.info.input.toolName).toBe("get_weather");
+  const others = await read("/v2/discovery/resources?limit=100");
+  expect(new Set(others.items.map((each: { readonly type: string }) => each.type))).toEqual(
+    new Set(["http"]),
+  );
+  expect((await read("/discovery/resources?type=mcp&limit=1")).items).toEqual([]);
+  expect(await read("/.well-known/x402")).toMatchObject({ mcp: `${PUBLIC_URL}/mcp` });
+  expect(await (await fetch(`${gateway.url}/llms.txt`)).text()).toContain(
+    `[MCP](${PUBLIC_URL}/mcp)`,
+  );
 });
 
 test("a payment that is none is refused, and says why", async () => {

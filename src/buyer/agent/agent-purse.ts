@@ -4,7 +4,7 @@
  * signature of it can still be settled no second one is made.
  */
 import { systemTime, type Time } from "../../time/time.ts";
-import { err, ok, type Result } from "../../x402/result.ts";
+import { err, messageOf, ok, type Result } from "../../x402/result.ts";
 import type { BuyerKey } from "../buyer-key.ts";
 import { NoAnswer, type PaymentHeader } from "../exchange.ts";
 import type { Quote } from "../offer.ts";
@@ -198,7 +198,7 @@ export class AgentPurse {
 
   async #pay(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
     const { errand, agreed, way } = wanted;
-    const { allowance, book, rpcUrl } = this.#options;
+    const { allowance, book } = this.#options;
     const purse = this.#options.key;
     const first = await errand.ask(AbortSignal.any([wanted.signal, this.#options.signal]));
     if (!first.ok) return notBought(first.error);
@@ -226,25 +226,31 @@ export class AgentPurse {
     });
     if (!reserved.ok) return notBought(reserved.error);
     const id = reserved.value;
+    const signed = await this.#sign(id, price.terms, first.value.quote, purse);
+    return signed.ok
+      ? this.#present(id, errand, signed.value, "reserved")
+      : notBought(signed.error);
+  }
+
+  /** Durable before it is told; a sentence where it could not be, and then nothing is left of it. */
+  async #sign(
+    id: number,
+    terms: BuyerTerms,
+    quote: Quote,
+    purse: BuyerKey,
+  ): Promise<Result<PaymentHeader, string>> {
+    const { book, rpcUrl } = this.#options;
     try {
-      const quote: Quote = first.value.quote;
       // The libraries behind it take half a second to load.
       const { signPayment } = await import("../signing.ts");
-      const { payment, validBefore } = await signPayment({
-        purse,
-        terms: price.terms,
-        quote,
-        rpcUrl,
-      });
-      const endsAt = validBefore === null ? at + BLOCKHASH_MS : validBefore * 1_000;
+      const { payment, validBefore } = await signPayment({ purse, terms, quote, rpcUrl });
+      const endsAt = validBefore === null ? this.#time.now() + BLOCKHASH_MS : validBefore * 1_000;
       book.keep(id, payment, endsAt + CLOCKS_MS);
-      return await this.#present(id, errand, payment, "reserved");
+      return ok(payment);
     } catch (cause) {
-      // Nothing was signed, or what was is not written and goes nowhere.
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      if (book.byId(id)?.state === "reserved")
-        book.conclude(id, { state: "void", transaction: null, reason, answer: null });
-      return notBought(`it could not be signed: ${reason}`);
+      const reason = messageOf(cause);
+      book.conclude(id, { state: "void", transaction: null, reason, answer: null });
+      return err(`it could not be signed: ${reason}`);
     }
   }
 

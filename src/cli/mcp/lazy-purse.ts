@@ -5,7 +5,7 @@ import { systemTime } from "../../time/time.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 
 /** So long a process that is just ending is waited for to leave the state, and how often it is looked at, milliseconds. */
-const STATE_WAIT_MS = 5_000;
+const STATE_WAIT_MS = 3_000;
 const STATE_LOOK_MS = 100;
 /** How long what was begun may take to write down what it knows when the client is gone, milliseconds. */
 const LEAVE_MS = 5_000;

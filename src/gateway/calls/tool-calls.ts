@@ -112,21 +112,37 @@ export class ToolCalls {
       const isRoute = match.kind === "route" && match.value.kind === "priced";
       if (!isRoute || match.value.label !== route) return { kind: "elsewhere" };
     }
-    const response = new HeldResponse(asked.method, this.#held);
-    const cut = (): void => void response.destroy();
-    if (signal.aborted) cut();
-    signal.addEventListener("abort", cut, { once: true });
-    const closed = once(response, "close");
-    try {
-      this.#handle(request, response);
-      await closed;
-      const { whole, lines } = response;
-      if (whole === null) return { kind: "not-held", why: response.why, headers: pairsOf(lines) };
-      return { kind: "answered", status: whole.status, headers: whole.headers, body: whole.body };
-    } finally {
-      signal.removeEventListener("abort", cut);
-      response.free();
-    }
+    return heldCall({ request, held: this.#held, signal }, this.#handle);
+  }
+}
+
+interface HeldCall {
+  readonly request: CallRequest;
+  /** What all answers take. */
+  readonly held: HeldBytes;
+  /** Its client has left. */
+  readonly signal: AbortSignal;
+}
+
+/** Hands a call on as any request, and resolves with its answer, as far as that is held. */
+export async function heldCall(
+  { request, held, signal }: HeldCall,
+  handle: Handle,
+): Promise<Exclude<CallOutcome, { kind: "elsewhere" }>> {
+  const response = new HeldResponse(request.method, held);
+  const cut = (): void => void response.destroy();
+  if (signal.aborted) cut();
+  signal.addEventListener("abort", cut, { once: true });
+  const closed = once(response, "close");
+  try {
+    handle(request, response);
+    await closed;
+    const { whole, lines } = response;
+    if (whole === null) return { kind: "not-held", why: response.why, headers: pairsOf(lines) };
+    return { kind: "answered", status: whole.status, headers: whole.headers, body: whole.body };
+  } finally {
+    signal.removeEventListener("abort", cut);
+    response.free();
   }
 }
 

@@ -133,6 +133,18 @@ test("what is not described is taken as it comes", () => {
   expect(told("  GET /a: $0.01\n", many)).toBe("q has more than 100 values");
 });
 
+test("no part of a path leads elsewhere, or is none", () => {
+  const report = toolOf("  GET /reports/:id: $0.01\n");
+  const file = toolOf("  GET /files/*: $0.01\n");
+  for (const id of ["..", ".", "", null, {}, []])
+    expect(toolRequest(report, { id }).ok).toBe(false);
+  for (const rest of ["..", "a/../b", "a//b", "a/", "/a", "./a"]) {
+    expect(toolRequest(file, { rest }).ok).toBe(false);
+  }
+  const made = toolRequest(report, { id: "a/../b" });
+  expect(made).toMatchObject({ ok: true, value: { target: "/reports/a%2F..%2Fb" } });
+});
+
 test("what cannot be a tool says why", () => {
   const { tools, others } = setOf(`
   GET /page: { price: $0.01, mimeType: text/html }
