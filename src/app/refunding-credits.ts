@@ -156,19 +156,11 @@ export function planRefund(
   if (decimals === undefined) return refused(`${symbol} on ${family} is not known`);
   const read = amount === undefined ? undefined : parseDollars(amount, decimals);
   if (read?.ok === false) return refused(`--amount ${read.error.message}`);
-  const { free, leased } = balance;
-  const inUse =
-    leased === 0n
-      ? ""
-      : `, and $${formatAmount(leased, decimals)} are in use now: try again when no request has them`;
-  // A payment is paid back once: what is left of one could not be.
-  if (read === undefined && leased > 0n) {
-    const said = `$${formatAmount(leased, decimals)} of the balance are in use now`;
-    return refused(`${said}: try again when no request has them, or say --amount`);
-  }
+  const { free } = balance;
   const wanted = read?.value ?? free;
-  if (wanted === 0n || wanted > free)
-    return refused(`$${formatAmount(free, decimals)} of the balance are free${inUse}`);
+  const isAll = read === undefined;
+  const fault = faultOf(balance, { wanted, isAll, decimals });
+  if (fault !== null) return refused(fault);
   const own = purchases.filter((each) => each.pot === balance.pot);
   const there = own.filter((each) => network === undefined || each.network === network);
   const parts: Part[] = [];
@@ -189,6 +181,23 @@ export function planRefund(
     );
   }
   return { kind: "planned", parts, decimals, symbol, left };
+}
+
+/** Why so much of it cannot be had now; null: it can. */
+function faultOf(
+  { free, leased }: Pick<PayerCredits["balances"][number], "free" | "leased">,
+  {
+    wanted,
+    isAll,
+    decimals,
+  }: { readonly wanted: bigint; readonly isAll: boolean; readonly decimals: number },
+): string | null {
+  const [unused, used] = [free, leased].map((each) => `$${formatAmount(each, decimals)}`);
+  const again = "are in use now: try again when no request has them";
+  // A payment is paid back once: what is left of one could not be.
+  if (isAll && leased > 0n) return `${used} of the balance ${again}, or say --amount`;
+  if (wanted > 0n && wanted <= free) return null;
+  return `${unused} of the balance are free${leased === 0n ? "" : `, and ${used} ${again}`}`;
 }
 
 function isThere(pot: string, name: string, payer: string): boolean {
