@@ -178,6 +178,7 @@ const HOST: Readonly<Record<string, unknown>> = {
   paywall: { brand: "Shop" },
   cors: true,
   mcp: true,
+  passes: { day: { price: "$1", routes: ["GET /there"], for: "24h" } },
 };
 
 /** All that the schema has, but for {@link LEFT_OUT} and what wants a restart. */
