@@ -6,11 +6,13 @@ import {
   siteNames,
   sitesOf,
   type Config,
+  priceOf,
   type OfferSettings,
   type PricedAction,
   type RouteAction,
   type RouteSettings,
   type Site,
+  type ToolSettings,
   toldPasses,
   toldMeter,
 } from "../config/config.ts";
@@ -24,6 +26,7 @@ import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
+import { ToolTable, type ToolTerms } from "../gateway/mcp/tool-table.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
@@ -140,7 +143,9 @@ export function* snapshotSteps(
     if (action.kind === "free") {
       const shadow = shadowOf(route);
       const { engine } = side;
-      return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
+      const told = shadow === null ? {} : { shadow };
+      const tools = action.tools && new ToolTable(toolTerms(route, action.tools, config));
+      return () => ({ kind: "free", meter, engine, ...told, ...(tools && { tools }) });
     }
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
@@ -192,7 +197,7 @@ export function* snapshotSteps(
     };
   };
   const router = yield* Router.steps(byMethod(config.routes, planner), {
-    guarded: ({ kind }: RoutePlan) => kind !== "free",
+    guarded: (plan: RoutePlan) => plan.kind !== "free" || plan.tools !== undefined,
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
@@ -251,6 +256,21 @@ function shadowOf(
     const own = price.priceOf(request);
     return own.ok ? dollarsText(own.value) : "no price";
   };
+}
+
+/** What calls cost at a route to a server of tools. */
+function toolTerms(
+  { key }: RouteSettings,
+  terms: ToolSettings,
+  { routes }: Pick<Config, "routes">,
+): ToolTerms {
+  const tools = routes.flatMap((route) => {
+    const { tool, pattern, action } = route;
+    if (tool?.of !== key) return [];
+    const price = action.kind === "priced" ? priceOf(route) : null;
+    return [{ name: tool.name, path: pattern, isDenied: action.kind === "deny", price }];
+  });
+  return { ...terms, tools };
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {
