@@ -7,13 +7,25 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(
   new URL("../node_modules/.cache/compile", import.meta.url),
 );
 
+/** More than a minute each, the longest first. */
+const LONGEST = [
+  "integration/refunds",
+  "integration/papers/benches",
+  "attack/attack",
+  "simulation/simulation",
+  "chaos/credits",
+  "chaos/chaos",
+];
+
 /** What takes longest begins first: at the end it would run alone. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification): boolean =>
-      moduleId.endsWith("/simulation.test.ts");
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+    const place = ({ moduleId }: TestSpecification): number => {
+      const at = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      return at < 0 ? LONGEST.length : at;
+    };
+    return sorted.toSorted((left, right) => place(left) - place(right));
   }
 }
 

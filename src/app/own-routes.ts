@@ -14,12 +14,8 @@ import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { OwnEngine, type OwnPurchase } from "./own-engine.ts";
 
-/** Null: nothing is prepaid. */
-export function balanceTerms(
-  { credits, routes }: Pick<Config, "credits" | "routes">,
-  publicUrl: string,
-): BalanceTerms | null {
-  if (credits === null) return null;
+/** Where nothing is sold for a balance any more, it is still told what was. */
+export function balanceTerms({ routes }: Pick<Config, "routes">, publicUrl: string): BalanceTerms {
   const isSold = routes.some(
     ({ pattern, action }) => pattern === CREDITS_PATH && action.kind === "priced" && action.own,
   );

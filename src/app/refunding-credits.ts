@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import type { PayerCredits, RefundablePurchase } from "../ledger/books.ts";
 import { creditsPot, creditsToken, unitOfPot } from "../ledger/pots.ts";
 import { resolveBeside } from "../ledger/sqlite/sqlite-resolutions.ts";
+import { systemTime } from "../time/time.ts";
 import { formatAmount, parseDollars } from "../x402/amount.ts";
 import { networkOf, type NetworkName } from "../x402/network.ts";
 import { messageOf } from "../x402/result.ts";
@@ -41,6 +42,10 @@ export type CreditsRefunded =
       readonly left: string | null;
     };
 
+/** How long it is waited for what processes have leased, and how often it is looked at, milliseconds. */
+const LEASED_PATIENCE_MS = 5_000;
+const LEASED_PAUSE_MS = 250;
+
 type Known = Pick<Config, "store" | "webhooks" | "refunds" | "facilitator">;
 
 /** Throws `LedgerUnavailable` where the ledger cannot be read or written; what was asked for before that stays asked for. */
@@ -48,13 +53,7 @@ export async function refundCreditsOf(
   config: Known,
   order: CreditsRefundOrder,
 ): Promise<CreditsRefunded> {
-  const books = await openBooks(config);
-  let found: PayerCredits;
-  try {
-    found = await books.creditsOf(order.payer);
-  } finally {
-    await books.close();
-  }
+  const found = await readUnleased(config, order);
   const mayBeSent = (network: string): boolean => order.isByHand || paysBack(config, network);
   const planned = planRefund(found, order, mayBeSent);
   if (planned.kind === "refused") return planned;
@@ -93,6 +92,25 @@ export async function refundCreditsOf(
     },
   );
   return { kind: "asked", refunds, left: left === 0n ? null : formatAmount(left, decimals) };
+}
+
+/** All of a balance is waited for, for as long: what a process has leased comes back a second after it was used last. */
+async function readUnleased(
+  config: Known,
+  { payer, amount }: Pick<CreditsRefundOrder, "payer" | "amount">,
+): Promise<PayerCredits> {
+  const untilMs = systemTime.now() + LEASED_PATIENCE_MS;
+  const books = await openBooks(config);
+  try {
+    for (;;) {
+      const found = await books.creditsOf(payer);
+      const isLeased = found.balances.some(({ leased }) => leased > 0n);
+      if (amount !== undefined || !isLeased || systemTime.now() >= untilMs) return found;
+      await systemTime.sleep(LEASED_PAUSE_MS);
+    }
+  } finally {
+    await books.close();
+  }
 }
 
 /** It may have been done all the same: the payment tells. */
@@ -143,6 +161,11 @@ export function planRefund(
     leased === 0n
       ? ""
       : `, and $${formatAmount(leased, decimals)} are in use now: try again when no request has them`;
+  // A payment is paid back once: what is left of one could not be.
+  if (read === undefined && leased > 0n) {
+    const said = `$${formatAmount(leased, decimals)} of the balance are in use now`;
+    return refused(`${said}: try again when no request has them, or say --amount`);
+  }
   const wanted = read?.value ?? free;
   if (wanted === 0n || wanted > free)
     return refused(`$${formatAmount(free, decimals)} of the balance are free${inUse}`);

@@ -48,12 +48,14 @@ import { PaymentStatusUrls } from "../x402/payment-status.ts";
 import { passesExtension } from "../x402/pass-offers.ts";
 import { BALANCE_PATH, CREDITS_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
+import { toolService } from "../tools/tool-service.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { creditsOf, planTerms } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
-import { documentPaths, offersOf } from "../publishing/publishing.ts";
+import { documentPaths } from "../publishing/publishing.ts";
+import { offersOf } from "../publishing/route-offers.ts";
 import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
 import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
@@ -73,6 +75,7 @@ type Selling = Pick<
   | "support"
   | "paywall"
   | "cors"
+  | "mcp"
   | "protocol"
   | "members"
   | "sessions"
@@ -216,6 +219,7 @@ export function* snapshotSteps(
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
     balances: asker && balanceTerms(config, publicUrl),
+    tools: toolsPath(config),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
 }
@@ -229,10 +233,12 @@ export function* siteSteps(
   const made: (readonly [Pick<Site<Selling>, "site" | "publicUrl" | "routes">, SiteSettings])[] =
     [];
   for (const each of sitesOf(config)) {
-    const { site, cors, support } = each;
+    const { site, cors, support, paywall } = each;
+    const path = toolsPath(each);
     const settings: SiteSettings = {
       snapshot: yield* snapshotSteps(each, engines, ground),
       publish: (asked) => publish(asked, site),
+      tools: path === null ? null : toolService({ ...each, path, brand: paywall.brand }),
       cors: typeof cors === "string" ? cors : new Set(cors),
       support,
     };
@@ -241,6 +247,11 @@ export function* siteSteps(
   const [[, own] = []] = made;
   if (own === undefined) throw new Error("a configuration without a site");
   return { ...own, hosts: siteNames(made) };
+}
+
+/** A proxy asks of its own clients' requests, and of no messages. */
+function toolsPath({ mcp, sidecar }: Pick<Config, "mcp" | "sidecar">): string | null {
+  return sidecar === null ? (mcp?.path ?? null) : null;
 }
 
 /** Where its price is computed from the body, which passes unread, it is told between what. */
@@ -293,9 +304,8 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
 }
 
 /** Where who signs in asks: a route with that very path wins, as of the other documents. */
-function ownPaths(config: Pick<Config, "routes" | "credits">): readonly string[] {
-  const paths = config.credits === null ? [SIGN_IN_PATH] : [SIGN_IN_PATH, BALANCE_PATH];
-  return paths.filter((path) => !isShadowed(config, path));
+function ownPaths(config: Pick<Config, "routes">): readonly string[] {
+  return [SIGN_IN_PATH, BALANCE_PATH].filter((path) => !isShadowed(config, path));
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

@@ -73,12 +73,13 @@ export function frontPart(config: PublicSideConfig): PublicSideConfig {
   const { file, listen, sidecar, publicUrl, hosts, sites, trustedProxies, limits } = config;
   const { shutdown, workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } =
     config;
-  const { support, logging, metrics, cors, protocol, members, sessions, credits, passes } = config;
+  const { support, logging, metrics, cors, mcp, protocol, members, sessions, credits, passes } =
+    config;
   const named = { file, listen, sidecar, publicUrl, hosts, sites };
   const network = { ...named, trustedProxies, limits, shutdown, workers };
   const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
   const known = { members, sessions, credits, passes };
-  return { ...network, ...sold, ...known, support, logging, metrics, cors, protocol };
+  return { ...network, ...sold, ...known, support, logging, metrics, cors, mcp, protocol };
 }
 
 /** A deep copy that can cross to another process. */

@@ -82,6 +82,14 @@ export function readQuote({ header, body }: Asked, wanted?: X402Version): Result
   return err(`${PAYMENT_REQUIRED_HEADER} of the 402 answer cannot be read`);
 }
 
+/** The same of a document that is none of HTTP: a tool's result, an entry of a listing. */
+export function readQuoteJson(json: unknown): Result<Quote, string> {
+  if (isRecord(json) && json["x402Version"] === X402_VERSION_2 && Array.isArray(json["accepts"]))
+    return ok(quoteOf(json, X402_VERSION_2, [X402_VERSION_2]));
+  const older = quoteOfBody(json);
+  return older.ok ? ok(quoteOf(older.value, X402_VERSION, [X402_VERSION])) : older;
+}
+
 /** The JSON of a header's base64; undefined for what is none. */
 export function readHeaderJson(header: string): unknown {
   return parseJson(Buffer.from(header, "base64"));

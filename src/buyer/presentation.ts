@@ -21,7 +21,7 @@ import { messageOf } from "../x402/result.ts";
 import { SETTLEMENT_PENDING } from "../x402/version-2.ts";
 
 /** Pauses before the same payment is sent again, milliseconds; then it is given up. */
-const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
+export const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
 /** Longest that a `Retry-After` is obeyed, milliseconds. */
 const MAX_RETRY_AFTER_MS = 30_000;
 /** Longest sentence of a seller that is told, characters. */

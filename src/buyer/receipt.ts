@@ -32,7 +32,11 @@ const SIGNATURE_BYTES = 64;
 /** Null where there is none, or what is there is no receipt. */
 export function readReceipt(header: string): PaymentReceipt | null {
   if (header === "" || header.length > MAX_HEADER) return null;
-  const json = readHeaderJson(header);
+  return readReceiptJson(readHeaderJson(header));
+}
+
+/** The same of a document that stands in no header. */
+export function readReceiptJson(json: unknown): PaymentReceipt | null {
   if (!isRecord(json) || typeof json["success"] !== "boolean") return null;
   const transaction = member(json["transaction"]);
   const network = nameOfCaip2(member(json["network"]));

@@ -1,7 +1,9 @@
 /** Values on the command line: text to a value, or a {@link InvalidArgumentError} that says what is wanted. */
 import { InvalidArgumentError } from "commander";
 import type { PaymentState } from "../admin/books.ts";
+import { LIMIT_DECIMALS, type Limit } from "../buyer/terms.ts";
 import { NETWORK_NAMES } from "../x402/network.ts";
+import { nameOfCaip2 } from "../x402/version-2.ts";
 
 const STATES = [
   "CLAIMED",
@@ -84,4 +86,27 @@ export function readPauseTime(text: string): number {
   const milliseconds = Number(digits) * (UNITS[unit] ?? 0);
   if (digits !== undefined && milliseconds <= 365 * 86_400_000) return milliseconds;
   throw new InvalidArgumentError("Write a time up to 365d, such as 30m or 2h.");
+}
+
+/** Networks by their name or their CAIP-2; may be given several times. */
+export function readNetworkChoice(text: string, before: readonly string[] = []): readonly string[] {
+  const name = nameOfCaip2(text);
+  if (NETWORK_NAMES.some((each) => each === name)) return [...before, name];
+  throw new InvalidArgumentError(`The networks are ${NETWORK_NAMES.join(", ")}.`);
+}
+
+const MAX_FORM = "Write '$0.05' in quotes, 0.05usd, or 50000units (atomic units of the token).";
+
+/** A bare number could mean dollars or atomic units, so it means nothing here. */
+export function readMax(text: string): Limit {
+  const [, units] = /^([0-9]{1,77}) ?units$/.exec(text) ?? [];
+  if (units !== undefined) return { kind: "units", amount: BigInt(units), written: text };
+  const [, dollars] =
+    /^\$([0-9]{1,20}(?:\.[0-9]{1,36})?)$/.exec(text) ??
+    /^([0-9]{1,20}(?:\.[0-9]{1,36})?) ?usd$/i.exec(text) ??
+    [];
+  if (dollars === undefined) throw new InvalidArgumentError(MAX_FORM);
+  const [whole = "0", fraction = ""] = dollars.split(".");
+  const amount = BigInt(whole + fraction.padEnd(LIMIT_DECIMALS, "0"));
+  return { kind: "dollars", amount, written: `$${dollars}` };
 }

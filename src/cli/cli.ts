@@ -19,6 +19,7 @@ import { addForecast } from "./commands/forecast.ts";
 import { addInit } from "./commands/init.ts";
 import { addListing } from "./commands/listing.ts";
 import { addKeygen } from "./commands/keygen.ts";
+import { addMcp } from "./commands/mcp.ts";
 import { addPay } from "./commands/pay.ts";
 import { addPause } from "./commands/pause.ts";
 import { addReload } from "./commands/reload.ts";
@@ -92,6 +93,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addForecast(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));
+  addMcp(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));
   addInit(program, (result) => (code = result));
   addTry(program, (result) => (code = result));

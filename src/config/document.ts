@@ -33,6 +33,7 @@ import {
   text,
   word,
 } from "./reading/shapes.ts";
+import { mcp, MCP_USAGE, type McpSettings } from "./mcp.ts";
 import {
   members,
   MEMBERS_USAGE,
@@ -142,6 +143,8 @@ export interface Config {
   };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
+  /** Where the listed routes are tools of an MCP server; null: nowhere. */
+  readonly mcp: McpSettings | null;
   /** The versions of the payment protocol that are spoken to buyers. */
   readonly protocol: SpokenVersions;
 }
@@ -373,6 +376,7 @@ export const documentSchema = map({
     "Which web pages may read the answers: none (false), any (true), or { origins: [https://…] }.",
     false,
   ),
+  mcp: optional(mcp, MCP_USAGE, false),
   protocol: section(
     map({
       v1: optional(flag, "X-PAYMENT, and what is asked for in the body of a 402.", true),

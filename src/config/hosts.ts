@@ -23,6 +23,7 @@ import {
   type DiscoverySettings,
 } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
+import { checkMcp, mcp, type McpSettings } from "./mcp.ts";
 import { Pricing, type PricingGround } from "./routes/pricing.ts";
 import { sitePath } from "./routes/route-path.ts";
 import { resolveRoutes, routes, type RouteSettings, type UsualTerms } from "./routes/routes.ts";
@@ -41,6 +42,7 @@ export interface HostSettings {
   readonly support: string | null;
   readonly paywall: PaywallSettings;
   readonly cors: "off" | "any" | readonly string[];
+  readonly mcp: McpSettings | null;
 }
 
 /** For editors it is as the same key of the file. */
@@ -72,6 +74,7 @@ const host = map({
   ),
   paywall: optional(asInFile(paywall, "paywall"), "In place of the file's `paywall`, as a whole."),
   cors: optional(asInFile(cors, "cors"), "In place of the file's `cors`."),
+  mcp: optional(asInFile(mcp, "mcp"), "In place of the file's `mcp`."),
 });
 
 type WrittenHost = z.output<typeof host>;
@@ -100,7 +103,7 @@ interface FileTerms extends UsualTerms {
 }
 
 /** As the file's own site has it. */
-export type Inherited = Pick<HostSettings, "discovery" | "support" | "paywall" | "cors">;
+export type Inherited = Pick<HostSettings, "discovery" | "support" | "paywall" | "cors" | "mcp">;
 
 /** What the gateway adds to the routes that a site has in the file. */
 export type MakeOwn = (site: {
@@ -249,6 +252,8 @@ function resolveHost(
   } as const;
   const shown = own ?? plain;
   checkPage(shown.page, found, [...termPath(name, "discovery", context), "page"], context);
+  const tools = block.mcp === undefined ? inherited.mcp : block.mcp;
+  checkMcp(tools, { routes: found, page: shown.page }, termPath(name, "mcp", context), context);
   const isFree = unmatched === "free";
   return {
     site: {
@@ -262,6 +267,7 @@ function resolveHost(
       support: supportOf(block, own) ?? inherited.support,
       paywall: block.paywall ?? inherited.paywall,
       cors: block.cors ?? inherited.cors,
+      mcp: tools,
     },
     routes: found,
   };

@@ -14,6 +14,7 @@ import { fault } from "./reading/reading.ts";
 import { Assets } from "./routes/accepted.ts";
 import { contactLink } from "./routes/contact.ts";
 import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
+import { checkMcp } from "./mcp.ts";
 import { resolveMembers, resolveSessions } from "./members.ts";
 import { passRoutes, resolvePasses } from "./passes.ts";
 import { resolvePayers } from "./payers.ts";
@@ -66,7 +67,10 @@ export function resolve(
     support: contactLink(document.support ?? discovery.contact ?? "") ?? null,
     paywall: document.paywall,
     cors: document.cors,
+    mcp: document.mcp,
   };
+  const { page } = inherited.discovery;
+  checkMcp(inherited.mcp, { routes: ownRoutes, page }, ["mcp"], context);
   const ground = { context, upstreams, sold: { assets, settles }, inherited, makeOwn };
   const { sites, routes: hostRoutes } = resolveHosts(document, ground);
   const routes = [...ownRoutes, ...hostRoutes];

@@ -1,11 +1,27 @@
 /** What there is to say of a file that is accepted, by what its routes come to. */
-import { routePath, type Config, type Remark } from "../config/config.ts";
+import { routePath, sitesOf, type Config, type Remark } from "../config/config.ts";
 import { DeclaredInput } from "../gateway/declared-input.ts";
 import { listed } from "./route-quotes.ts";
 import { reviewQuotes } from "./quote-review.ts";
+import { toolsOf } from "../tools/tools.ts";
 
 export function reviewConfig(config: Config): readonly Remark[] {
-  return [...reviewQuotes(config), ...reviewInputs(config)];
+  return [...reviewQuotes(config), ...reviewInputs(config), ...reviewTools(config)];
+}
+
+/** Which of the listed routes agents do not meet, and why. */
+function reviewTools(config: Config): readonly Remark[] {
+  return sitesOf(config).flatMap((site): Remark[] => {
+    if (site.mcp === null) return [];
+    const byKey = new Map(site.routes.map((route) => [route.key, route]));
+    return toolsOf(site).others.flatMap(({ route: key, why }): Remark[] => {
+      const route = byKey.get(key);
+      const isListed = route?.action.kind === "priced" && route.action.discoverable;
+      if (route === undefined || !isListed) return [];
+      const fault = { code: "no-tool", message: `is no tool of mcp: ${why}` } as const;
+      return [{ severity: "note", path: routePath(route), part: "key", fault }];
+    });
+  });
 }
 
 /** What `input` declares and nobody checks, since it is no schema: its buyers pay for what the backend refuses. */

@@ -164,6 +164,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "status":
     case "session":
     case "balance":
+    case "tools":
       return "listing";
     case "member":
       return "free";
@@ -187,6 +188,8 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
       return decision.detail.replace(/\.$/, "") + suspectsOf(config, looked);
     case "listing":
       return whyOurs(decision.path, config.discovery.page);
+    case "tools":
+      return "messages to the tools of this site are answered by the gateway; each call is a request of its own";
     case "server-options":
       return "OPTIONS * is about the server and answered by the gateway";
     case "preflight":

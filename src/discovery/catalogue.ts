@@ -5,6 +5,7 @@
 import { parseAtomicAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { extensionsOf, hasBazaar } from "../x402/bazaar.ts";
+import { toolExtension, type BazaarTool } from "../x402/tool-bazaar.ts";
 import { flowOf, requirementsV2, resourceV2, type ResourceV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
@@ -20,6 +21,8 @@ import { describeTemplate } from "./template.ts";
 
 /** The one type of resource that the protocol defines (section 2.6). */
 export const LISTED_TYPE = "http";
+/** What the bazaar extension of version 2 has beside it: a tool of an MCP server. */
+export const TOOL_TYPE = "mcp";
 
 /** `methods` in the metadata of a route of any method. */
 const ANY_METHOD = ["*"] as const;
@@ -40,6 +43,8 @@ export interface PublicTerms {
   readonly service?: Pick<ResourceV2, "serviceName" | "tags">;
   /** Whether it is paid after the work, as version 2 says. Default: before. */
   readonly isSettledAfter?: boolean;
+  /** Which tool of the server at `resource` it is. Default: none, it is had over HTTP. */
+  readonly tool?: BazaarTool;
 }
 
 export interface CatalogueEntry extends PublicTerms {
@@ -55,8 +60,9 @@ export interface CatalogueEntry extends PublicTerms {
 export function entryName({
   resource,
   methods,
-}: Pick<PublicTerms, "resource" | "methods">): string {
-  return `${methods?.join() ?? ""} ${resource}`;
+  tool,
+}: Pick<PublicTerms, "resource" | "methods" | "tool">): string {
+  return `${tool?.name ?? methods?.join() ?? ""} ${resource}`;
 }
 
 /** Numbers in place of texts that thousands of entries share: two numbers are compared at once. */
@@ -113,7 +119,7 @@ class CatalogueItem {
   readonly entry: CatalogueEntry;
   readonly item: DiscoveredResource;
   readonly offers: readonly ListedOffer[];
-  /** Among those that have the same resource. */
+  /** Among those that have the same resource; of a tool its name. */
   readonly methods: string;
   /** Its number in the index. */
   readonly number: number;
@@ -131,9 +137,9 @@ class CatalogueItem {
     const shown = told === undefined ? {} : { metadata: told };
     this.item = { resource, type, x402Version, accepts, lastUpdated, ...shown };
     this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
-    this.methods = entry.methods?.join() ?? "";
+    this.methods = entry.tool?.name ?? entry.methods?.join() ?? "";
     this.number = number;
-    this.hasBazaar = entry.accepts.some(hasBazaar);
+    this.hasBazaar = entry.tool !== undefined || entry.accepts.some(hasBazaar);
   }
 
   /** The text is there before anybody asks for a page. */
@@ -173,7 +179,11 @@ export class Catalogue {
   /** Kept until an entry comes or goes: all who ask for one share it. */
   readonly #orders = new Map<string, readonly CatalogueItem[]>();
 
-  constructor(entries: readonly CatalogueEntry[]) {
+  /** Of all of them. */
+  readonly type: string;
+
+  constructor(entries: readonly CatalogueEntry[], type: string = LISTED_TYPE) {
+    this.type = type;
     this.#items = entries.map((entry, number) => new CatalogueItem(entry, number, this.names));
     this.index = new SearchIndex(this.#items.map(({ findable }) => findable));
     this.#numbers = entries.length;
@@ -258,8 +268,8 @@ export class Catalogue {
 }
 
 /** Prepares entries for listing. */
-export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
-  return new Catalogue(entries);
+export function createCatalogue(entries: readonly CatalogueEntry[], type?: string): Catalogue {
+  return new Catalogue(entries, type);
 }
 
 /** The same, a step for each entry. */
@@ -276,12 +286,13 @@ export function comparable(address: string): string {
 
 /** A listed resource without the time of its last change. */
 export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> {
-  const { resource, accepts, isTemplate, pathParams } = terms;
+  const { resource, accepts, isTemplate, pathParams, tool } = terms;
   const described = isTemplate ? describeTemplate(resource, pathOf(resource), pathParams) : {};
-  const metadata = { ...terms.metadata, ...described, ...severalMethods(terms) };
+  const methods = tool === undefined ? severalMethods(terms) : {};
+  const metadata = { ...terms.metadata, ...described, ...methods };
   return {
     resource,
-    type: LISTED_TYPE,
+    type: tool === undefined ? LISTED_TYPE : TOOL_TYPE,
     x402Version: X402_VERSION,
     accepts,
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
@@ -290,11 +301,14 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
 
 /** A listed resource in the form of version 2. */
 function publishedV2(entry: CatalogueEntry): object {
-  const { service, lastUpdated, quality, isSettledAfter } = entry;
+  const { service, lastUpdated, quality, isSettledAfter, tool } = entry;
   const { resource, type, accepts, metadata } = published(entry);
   const [first] = accepts;
   const { url: _, ...described } = first === undefined ? { url: resource } : resourceV2(first);
-  const extensions = accepts.map(extensionsOf).find((each) => each !== undefined);
+  const extensions =
+    tool === undefined
+      ? accepts.map(extensionsOf).find((each) => each !== undefined)
+      : toolExtension(tool);
   return {
     resource,
     type,

@@ -13,7 +13,6 @@ import { BAZAAR } from "../x402/bazaar.ts";
 import {
   comparable,
   compare,
-  LISTED_TYPE,
   published,
   sortItems,
   type Catalogue,
@@ -144,10 +143,10 @@ interface Selection {
 function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
   const { type, scheme, extension, metadata, offer, words, updatedSince, sort } = query;
   const { offset, limit } = query;
-  const { items } = catalogue;
+  const { items, type: own } = catalogue;
   // There is one of each, and they are matched exactly.
   const isNone =
-    (type ?? LISTED_TYPE) !== LISTED_TYPE ||
+    (type ?? own) !== own ||
     (scheme ?? EXACT_SCHEME) !== EXACT_SCHEME ||
     (extension ?? BAZAAR) !== BAZAAR;
   if (isNone) return { page: [], total: 0 };

@@ -52,6 +52,8 @@ export interface Published {
   readonly listingV2: string | null;
   readonly openapi: string | null;
   readonly llms: string | null;
+  /** Where messages to its tools are posted (MCP). Default: nowhere. */
+  readonly mcp?: string | null;
   readonly facilitator: string | null;
   /** Of the protocol that buyers may speak, the oldest first; at least one. */
   readonly versions: Versions;
@@ -64,7 +66,7 @@ export interface Published {
  * version that is spoken.
  */
 export function writeWellKnown({ items }: Catalogue, published: Published): string {
-  const { listing, listingV2, openapi, llms, facilitator, versions } = published;
+  const { listing, listingV2, openapi, llms, mcp = null, facilitator, versions } = published;
   const [oldest = X402_VERSION] = versions;
   const resources = [...new Set(items.map(({ item }) => item.resource))];
   const networks = new Set(items.flatMap(({ item }) => item.accepts.map(({ network }) => network)));
@@ -79,6 +81,7 @@ export function writeWellKnown({ items }: Catalogue, published: Published): stri
     ...(listingV2 === null ? {} : { listingV2 }),
     ...(openapi === null ? {} : { openapi }),
     ...(llms === null ? {} : { llms }),
+    ...(mcp === null ? {} : { mcp }),
     ...(facilitator === null ? {} : { facilitator }),
   });
 }
@@ -96,7 +99,7 @@ export function writeLlmsText(
   published: Published,
   purchase: Purchase | null = null,
 ): string {
-  const { publicUrl, listing, listingV2, openapi, versions } = published;
+  const { publicUrl, listing, listingV2, openapi, mcp = null, versions } = published;
   const shown = items.slice(0, MAX_DESCRIBED_ROUTES);
   const more = items.length - shown.length;
   const lines = [
@@ -123,6 +126,11 @@ export function writeLlmsText(
       : [`- [Listing](${listing}): every resource with its ways to pay, as JSON`]),
     ...(listingV2 === null ? [] : [`- [Listing of version 2](${listingV2}): the same in its form`]),
     ...(openapi === null ? [] : [`- [OpenAPI](${openapi}): requests and answers, as OpenAPI 3.1`]),
+    ...(mcp === null
+      ? []
+      : [
+          `- [MCP](${mcp}): the same as tools, over streamable HTTP; a call is paid in its \`_meta\``,
+        ]),
   ];
   return `${lines.join("\n")}\n`;
 }

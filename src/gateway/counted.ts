@@ -2,12 +2,11 @@
  * What is had for nothing and counted: uses of a purchase, and what is free of a route before its price begins. Each request
  * takes one from a pot, which its process has leased, and gives it back where it gets no goods.
  */
-import { quotaPot, usesPot } from "../ledger/ledger.ts";
+import { quotaOwner, quotaPot, usesPot } from "../ledger/ledger.ts";
 import { neighbourhoodOf, networkOf } from "../http/ip-address.ts";
 import type { Granted } from "../payments/sale/admission.ts";
 import { PotShare, type PotLeases } from "../payments/credits/pot-leases.ts";
 import { systemTime } from "../time/time.ts";
-import { networkOf as chainOf } from "../x402/network.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import type { Client } from "./client/client.ts";
 import type { PricedDecision, PricedPlan } from "./decision.ts";
@@ -141,10 +140,7 @@ function strangerOf(
   const from = networkOf(address);
   if (by === "address") return { who: from, neighbourhood: neighbourhoodOf(address) };
   if (account === null) return undefined;
-  const { address: told, network, hasKey } = account;
-  const { kind } = chainOf(network);
-  const name = kind === "evm" ? told.toLowerCase() : told;
-  return { who: `${hasKey ? kind : network}:${name}`, neighbourhood: from };
+  return { who: quotaOwner(account), neighbourhood: from };
 }
 
 /**

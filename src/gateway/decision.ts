@@ -138,6 +138,8 @@ export interface Snapshot {
   readonly signIn: SignInTerms | null;
   /** Where balances are told; null, and the default: nowhere. */
   readonly balances?: BalanceTerms | null;
+  /** Where messages to the tools are posted; null, and the default: nowhere. */
+  readonly tools?: string | null;
   /** Where buyers ask what became of their payments; null: nowhere. */
   readonly statuses: PaymentStatusUrls | null;
 }
@@ -173,6 +175,8 @@ export type Decision =
   | { readonly kind: "preflight"; readonly method: string; readonly headers: string }
   /** The discovery listing, or another document of the gateway's own. */
   | { readonly kind: "listing"; readonly path: string; readonly query: string }
+  /** A message to the tools of the site. */
+  | { readonly kind: "tools" }
   /** What became of that payment, for its buyer. */
   | { readonly kind: "status"; readonly payment: PaymentKey }
   /** Who has signed in wants a session, or wants to be forgotten. */
@@ -291,10 +295,14 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
 
 /** What the gateway tells itself, and no route does; null: it is none of that. */
 function decideTold(
-  { documents, signIn: terms, balances, statuses }: Snapshot,
+  { documents, signIn: terms, balances, statuses, tools = null }: Snapshot,
   request: InboundRequest,
   { path, query }: { readonly path: string; readonly query: string },
 ): Decision | null {
+  if (tools !== null && path === tools) {
+    const isPosted = request.method === "POST";
+    return isPosted ? { kind: "tools" } : { kind: "method-not-allowed", allow: "POST" };
+  }
   const isDocument = documents.has(path);
   const asked = isDocument && terms !== null ? readSessionRequest(terms, request, path) : null;
   if (terms !== null && asked !== null) return { kind: "session", terms, asked };
@@ -332,8 +340,9 @@ export function decideSale(
   const brought = called?.brought ?? broughtBy(snapshot, request);
   const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
   const { conversation, resource = snapshot.publicUrl + place.target } = called ?? {};
-  const at = { resource, soldMethod, site: snapshot.site, ...place };
-  const told = { ...atPlan(plan), ...at, ...(conversation !== undefined && { conversation }) };
+  const { offers, page } = plan;
+  const at = { ...place, plan, offers, page, resource, soldMethod, site: snapshot.site };
+  const told = conversation === undefined ? at : { ...at, conversation };
   const isPriced = plan.computed !== undefined || earlier.length > 0;
   const sold = isPriced ? pricedByHead(told, brought, request, earlier) : told;
   if (isUnpriced(sold)) return sold;
@@ -351,10 +360,11 @@ function whoAsks(
 ): MemberDecision | PricedDecision {
   const { resource, plan } = sold;
   const shown = signIn && readSignIn(signIn, request, { resource, offers: plan.offers });
-  if (shown === null) return { kind: "challenge", ...sold };
+  if (shown === null) return { ...sold, kind: "challenge" };
   const version = protocol.v2 ? X402_VERSION_2 : X402_VERSION;
   const free = signIn?.areScreened === false ? freeMember(shown, sold) : null;
-  return free ?? { kind: "signed-in", version, ...shown, ...sold };
+  const { signIn: by, shownIn: name } = shown;
+  return free ?? { ...sold, kind: "signed-in", version, signIn: by, shownIn: name };
 }
 
 /** A session needs no proof any more: whom it costs nothing is served as if it were free, where nobody may be denied. */
@@ -464,7 +474,8 @@ function readPreflight(
   const match = snapshot.router.match(asked, path);
   const plan = match.kind === "route" ? match.value : null;
   const priced = plan?.kind === "priced";
-  const ours = snapshot.answersPreflight && (plan !== null || snapshot.documents.has(path));
+  const isTold = snapshot.documents.has(path) || path === snapshot.tools;
+  const ours = snapshot.answersPreflight && (plan !== null || isTold);
   if (!priced && !ours) return null;
   const names = headers["access-control-request-headers"];
   return { kind: "preflight", method: asked, headers: typeof names === "string" ? names : "" };

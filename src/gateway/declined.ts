@@ -18,7 +18,7 @@ import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sig
 
 export type OtherDecision = Exclude<
   Decision,
-  PricedDecision | { kind: "free" | "status" | "session" | "balance" | "member" | "left" }
+  PricedDecision | { kind: "free" | "status" | "session" | "balance" | "member" | "tools" | "left" }
 >;
 
 /** What was asked of one of the gateway's own documents. */

@@ -9,6 +9,7 @@
  *                       -> a token for who has signed in ----------> answer 200 | 403
  *            -> balance -> limited | crowded ---------------------> answer 429 | 503
  *                       -> what is left, for who has signed in ----> answer 200 | 401 | 403
+ *            -> tools -> each call as a request from the top -----> answer 200 | 400 | 403 | 413 | 503
  *            -> free | member -> crowded -------------------------> answer 503
  *                             -> a place -------------------------> forward
  *            -> priced -> limited --------------------------------> answer 429
@@ -38,13 +39,13 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-
 import type { Admission } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { beginAccess } from "./access.ts";
 import { corsLines, crowdedAnswer, errorAnswer } from "./answers.ts";
+import { ToolCalls } from "./calls/tool-calls.ts";
 import { acceptable, nameOf } from "./challenge.ts";
 import { withoutUse } from "./counted.ts";
 import { knowingHolders } from "./holder-visit.ts";
@@ -107,6 +108,7 @@ export class Gateway {
   readonly #tellings: Tellings;
   readonly #passing: Passing;
   readonly #spending: Spending;
+  readonly #calls: ToolCalls;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   readonly #challenged: GatewayOptions["challenged"];
@@ -122,23 +124,18 @@ export class Gateway {
     this.#tellings = new Tellings(paywall, this.work, clientOf);
     this.#passing = new Passing(telemetry, this.work, clientOf, options.leases);
     this.#spending = new Spending(telemetry, this.work, options.leases);
+    this.#calls = new ToolCalls(telemetry, this.work, clientOf, this.handleRequest);
     this.#telemetry = telemetry;
     this.#endings = new Endings(telemetry);
     this.#unnamed = new UnnamedProxies(telemetry.logger);
     this.#otherHosts = new OtherHosts(telemetry.logger);
   }
 
-  readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
-    if (this.#challenged?.answers(request, response) === true) return;
-    const { ground } = this.work.generation.siteOf(request);
-    this.#receive(new RequestVisitor(request, response, ground, false));
-  };
+  readonly handleRequest = (request: InboundRequest, response: InboundResponse): void =>
+    this.#receive(request, response, false);
 
-  readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
-    if (this.#challenged?.answers(request, response) === true) return;
-    const { ground } = this.work.generation.siteOf(request);
-    this.#receive(new RequestVisitor(request, response, ground, true));
-  };
+  readonly handleContinue = (request: InboundRequest, response: InboundResponse): void =>
+    this.#receive(request, response, true);
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     const { ground } = this.work.generation.siteOf(request);
@@ -152,7 +149,10 @@ export class Gateway {
   /** A request without a body, of which another proxy asks what becomes of it. */
   readonly handleCheck = (visitor: Visitor): void => void this.#visit(visitor);
 
-  #receive(visitor: RequestVisitor): void {
+  #receive(request: InboundRequest, response: InboundResponse, expectsContinue: boolean): void {
+    if (this.#challenged?.answers(request, response) === true) return;
+    const { ground } = this.work.generation.siteOf(request);
+    const visitor = new RequestVisitor(request, response, ground, expectsContinue);
     if (hasRequestBody(visitor.request)) void this.#visitWithBody(visitor);
     else void this.#visit(visitor);
   }
@@ -237,6 +237,8 @@ export class Gateway {
         return this.#tellings.session(visitor, decision, generation, site);
       case "balance":
         return this.#tellings.balance(visitor, decision, generation, site);
+      case "tools":
+        return this.#calls.serve(visitor, generation, site);
       case "free":
         return this.#passing.free(visitor, decision, generation, site);
       case "member":

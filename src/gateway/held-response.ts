@@ -74,6 +74,11 @@ export class HeldResponse extends EventEmitter implements InboundResponse {
     return this.#why;
   }
 
+  /** Raw lines of its head; none as long as there is none. */
+  get lines(): readonly string[] {
+    return this.#head?.lines ?? [];
+  }
+
   /** Once it has ended; null: it has not. Its trailers are lost. */
   get whole(): StoredResponse | null {
     if (this.#head === null || !this.writableEnded) return null;

@@ -5,7 +5,6 @@
  */
 import type { CreditDraw } from "../payments/credits/credit-price.ts";
 import { PotShare, type NotReserved, type PotLeases } from "../payments/credits/pot-leases.ts";
-import type { Unfit } from "../payments/sale/admission.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { networkOf } from "../x402/network.ts";
 import type { ProvenAccount } from "../x402/session.ts";
@@ -36,6 +35,9 @@ import type { Work } from "./work.ts";
 
 /** After which balances that could not be asked for are asked for again, seconds. */
 const ASK_AGAIN_SECONDS = "1";
+
+/** Its place is its caller's affair. */
+const IN_PLACE = (): void => {};
 
 /** What a balance is asked for, and whose it is. */
 interface Spendable {
@@ -106,99 +108,89 @@ export class Spending {
     if (!isSpentFirst(decision, snapshot)) return null;
     const spendable = spendableOf(decision, visitor.request);
     if (spendable === null || challenge.waitSeconds(decision, client) > 0) return null;
-    const placed = this.#work.place(client.address, visitor);
-    if (!(placed instanceof Promise)) return this.#placed(visit, spendable, placed);
-    return placed.then((leave) => this.#placed(visit, spendable, leave));
+    return this.#spend(visit, spendable, this.#work.place(client.address, visitor));
   }
 
   /** The same in a place, where it is proven by now who asks, and that he has nothing for nothing. */
   async recognized(visit: SignedInVisit): Promise<RequestEnding | null> {
     const spendable = spendableOf(visit.decision, visit.visitor.request);
-    return spendable === null ? null : this.#spend(visit, spendable);
+    return spendable === null ? null : this.#spend(visit, spendable, IN_PLACE);
   }
 
-  async #placed(
+  /**
+   * One promise for all of it, and nothing is waited for that is there: it is to cost hardly more than what is free.
+   * @param place what leaves it; undefined: there is none
+   */
+  async #spend(
     visit: SignedInVisit,
     spendable: Spendable,
-    leave: (() => void) | undefined,
+    place: ReturnType<Work["place"]>,
   ): Promise<RequestEnding | null> {
     const { visitor, decision, lines } = visit;
+    const { meter, engine, label: route } = decision.plan;
+    const leave = place instanceof Promise ? await place : place;
     if (leave === undefined) {
-      const { meter } = decision.plan;
       return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
     }
+    let share: PotShare | undefined;
+    let used = 0n;
     try {
-      return await this.#spend(visit, spendable);
+      const looked = unfitOf(visitor, decision);
+      const unfit = looked instanceof Promise ? await looked : looked;
+      if (unfit !== null) {
+        return endWith(visitor, { answer: unfitAnswer(unfit, lines), outcome: "refused", meter });
+      }
+      const asked = this.#reserve(spendable);
+      const reserved = asked instanceof Promise ? await asked : asked;
+      if (reserved === "short") return null;
+      if (reserved === "unknown") return this.#notNow(visit);
+      ({ share } = reserved);
+      const { draw } = reserved;
+      const answered = new AnsweredSale(visit, () => termsOf(decision, draw));
+      const answer = { answered, metered: meteredDraw(decision.plan, draw) };
+      let delivery: Delivery;
+      do delivery = await forward(visitor, engine, passageOf(visit, reserved, answer));
+      while (delivery.kind === "redirected");
+      const { metered } = answer;
+      const isBought = this.#isBought(visit, delivery, answered) && metered?.isBroken !== true;
+      if (isBought) used = metered === null ? draw.amount : metered.sale.charged;
+      const outcome = isBought ? "credits" : "unsold";
+      if (delivery.kind === "unanswered") {
+        const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
+        return unserved(visitor, delivery, own, this.#telemetry);
+      }
+      if (isBought) this.#note(visit, reserved, metered);
+      return endingOf(delivery, outcome, meter);
     } finally {
+      share?.settle(used, route);
       leave();
     }
   }
 
-  /** Where nothing is waited for it makes no promise of its own: it is to cost hardly more than what is free. */
-  #spend(
-    visit: SignedInVisit,
+  /**
+   * Of the first that has enough. `unknown`: it is not known what there is.
+   * @param from the place of the draw to begin with
+   */
+  #reserve(
     spendable: Spendable,
-  ): RequestEnding | null | Promise<RequestEnding | null> {
-    const { visitor, decision, lines } = visit;
-    const unfit = unfitOf(visitor, decision);
-    if (unfit === null) return this.#draw(visit, spendable);
-    const { meter } = decision.plan;
-    const refused = (found: Unfit): RequestEnding =>
-      endWith(visitor, { answer: unfitAnswer(found, lines), outcome: "refused", meter });
-    if (!(unfit instanceof Promise)) return refused(unfit);
-    return unfit.then((found) => (found === null ? this.#draw(visit, spendable) : refused(found)));
-  }
-
-  /** @param from the place of the draw to begin with */
-  #draw(
-    visit: SignedInVisit,
-    { account, draws }: Spendable,
     from = 0,
-  ): RequestEnding | null | Promise<RequestEnding | null> {
+  ): ReservedCredits | "short" | "unknown" | Promise<ReservedCredits | "short" | "unknown"> {
+    const { account, draws } = spendable;
     const draw = draws[from];
-    if (draw === undefined || this.#leases === undefined) return null;
-    const served = (share: PotShare | NotReserved) => {
-      if (share instanceof PotShare) return this.#pass(visit, { account, share, draw });
-      return share === "short"
-        ? this.#draw(visit, { account, draws }, from + 1)
-        : this.#notNow(visit);
+    if (draw === undefined || this.#leases === undefined) return "short";
+    const taken = (share: PotShare | NotReserved) => {
+      if (share instanceof PotShare) return { account, share, draw };
+      return share === "short" ? this.#reserve(spendable, from + 1) : "unknown";
     };
     const asked = this.#leases.reserve(draw.pot, { max: draw.amount });
-    return asked instanceof Promise ? asked.then(served) : served(asked);
+    return asked instanceof Promise ? asked.then(taken) : taken(asked);
   }
 
-  /** It is not known what there is: whoever is asked to pay instead would pay twice. */
+  /** Whoever is asked to pay instead would pay twice. */
   #notNow({ visitor, decision, lines }: PricedVisit): RequestEnding {
     const said = "your balance could not be asked for now; nothing was charged";
     const answer = errorAnswer(503, said, [...lines, "Retry-After", ASK_AGAIN_SECONDS]);
     return endWith(visitor, { answer, outcome: "unavailable", meter: decision.plan.meter });
-  }
-
-  async #pass(
-    visit: SignedInVisit,
-    { account, share, draw }: ReservedCredits,
-  ): Promise<RequestEnding> {
-    const { visitor, decision } = visit;
-    const { label: route, meter, engine } = decision.plan;
-    let used = 0n;
-    try {
-      const answered = new AnsweredSale(visit, () => termsOf(decision, draw));
-      const metered = meteredDraw(decision.plan, draw);
-      const passage = (): Passage => passageOf(visit, { account, draw }, { answered, metered });
-      let delivery = await forward(visitor, engine, passage());
-      while (delivery.kind === "redirected") delivery = await forward(visitor, engine, passage());
-      const isBought = this.#isBought(visit, delivery, answered) && metered?.isBroken !== true;
-      if (isBought) used = metered === null ? draw.amount : metered.sale.charged;
-      const outcome = isBought ? "credits" : "unsold";
-      if (delivery.kind !== "unanswered") {
-        if (isBought) this.#note(visit, { account, draw }, metered);
-        return endingOf(delivery, outcome, meter);
-      }
-      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
-      return unserved(visitor, delivery, own, this.#telemetry);
-    } finally {
-      share.settle(used, route);
-    }
   }
 
   #note(
@@ -249,7 +241,7 @@ function passageOf(
     responseSet: told,
     responseAdded: ["Vary", decision.shownIn, ...help.lines],
     sale: null,
-    ...(metered !== null && { tap: metered }),
+    tap: metered ?? undefined,
     judge: (status, raw) => {
       const verdict = answered.judge(status, raw);
       if (verdict === "goods" && !isTold && metered === null) {

@@ -204,11 +204,11 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     if (into !== undefined) {
       if (client.destroyed) into.destroy();
       else client.on("close", () => into.destroy());
-      return engine.forward({ request: this.request, response: into, begin, ...passage });
+      return engine.forward({ ...passage, request: this.request, response: into, begin });
     }
     const { access, speech } = this;
     const wrote = access === null ? undefined : (bytes: number) => void (access.bytes += bytes);
-    const told = { request: this.request, begin, waits, wrote, ...passage };
+    const told = { ...passage, request: this.request, begin, waits, wrote };
     if (speech === null) return engine.forward({ ...told, response: client });
     // What is read has to be readable.
     const requestHeaders = [...passage.requestHeaders, "Accept-Encoding", "identity"];

@@ -9,6 +9,7 @@ import type { PlacesReading } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { waitWithin } from "../time/time.ts";
 import { helpOf, type CrossOrigin } from "./answers.ts";
+import type { ToolService } from "./calls/tool-service.ts";
 import { Challenge, type ChallengeOptions } from "./challenge.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
@@ -27,6 +28,8 @@ import { VisitIds, type VisitorGround } from "./visitor.ts";
 export interface SiteSettings {
   readonly snapshot: Snapshot;
   readonly publish: Publisher;
+  /** What messages at `snapshot.tools` are answered by; null or none: nothing is there. */
+  readonly tools?: ToolService | null;
   readonly cors: CrossOrigin;
   /** Where buyers are helped, as a link; null or none: nowhere. */
   readonly support?: string | null;
@@ -186,9 +189,10 @@ export class Work {
   #generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
     const { bodyLimits, answerLimits, hosts = [] } = settings;
     const shared = { ids: this.ids, answers: new AnswerWatch(answerLimits) };
-    const siteFrom = ({ snapshot, publish, cors, support = null }: SiteSettings): ServedSite => {
+    const siteFrom = (site: SiteSettings): ServedSite => {
+      const { snapshot, publish, cors, support = null, tools = null } = site;
       const told = { cors, help: helpOf(support) };
-      return { snapshot, publish, cors, support, ground: { ...shared, told } };
+      return { snapshot, publish, tools, cors, support, ground: { ...shared, told } };
     };
     const own = siteFrom(settings);
     const named = new HostTable(hosts.map(([name, site]) => [name, siteFrom(site)] as const));

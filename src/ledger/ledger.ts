@@ -47,7 +47,7 @@ export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 export type { MeteredSale } from "./metered.ts";
-export { creditsPot, quotaPot, spendablePots, usesPot } from "./pots.ts";
+export { creditsPot, quotaOwner, quotaPot, spendablePots, usesPot } from "./pots.ts";
 export type { PotBalance, PotDraw, PotDrawn, PotFill, Pots } from "./pots.ts";
 export * from "./refund-steps.ts";
 export * from "./sold-answer.ts";

@@ -27,6 +27,7 @@ export const TURNS_KEPT_MS = 3_600_000;
 export const TIDIED_POTS = 1_000;
 
 const CREDITS = "credits/";
+const QUOTA = "quota/";
 /** Behind the names of all pots of credits, and before those of others. */
 export const CREDITS_END = "credits0";
 
@@ -194,17 +195,32 @@ export function usesPot(key: PaymentKey): string {
   return `uses/${key}`;
 }
 
+/** Whose a quota is: of an account by its key on all chains of its kind, by code on its own. */
+export function quotaOwner({ address, network, hasKey }: KnownAccount): string {
+  const name = isEvmAddress(address) ? address.toLowerCase() : address;
+  return `${hasKey ? networkOf(network).kind : network}:${name}`;
+}
+
 /**
  * The pot of what somebody has of a route before its price begins, in the window that ends then.
- * @param who within `by`: an account, or where he comes from
+ * @param who within `by`: an account ({@link quotaOwner}), or where he comes from
  */
 export function quotaPot(route: string, by: string, who: string, untilMs: number): string {
-  return `quota/${untilMs}/${by}/${who}/${route}`;
+  return `${QUOTA}${by}/${who}/${untilMs}/${route}`;
 }
 
 /** Whoever asks has opened it, and has paid nothing for that. */
 export function isQuota(pot: string): boolean {
-  return pot.startsWith("quota/");
+  return pot.startsWith(QUOTA);
+}
+
+/** Between which names all quotas of a payer are: behind the first, before the second. */
+export function quotasOf(payer: string): readonly (readonly [from: string, to: string])[] {
+  const owners = NETWORK_NAMES.flatMap((network) =>
+    [true, false].map((hasKey) => quotaOwner({ address: payer, network, hasKey })),
+  );
+  // "0" is the character behind "/".
+  return [...new Set(owners)].map((who) => [`${QUOTA}payer/${who}/`, `${QUOTA}payer/${who}0`]);
 }
 
 /** A pot as it is stored. */

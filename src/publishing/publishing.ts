@@ -11,15 +11,11 @@ import {
   VERSION_2_PATHS,
   waysText,
   type Config,
-  type PricedAction,
-  type RouteSettings,
 } from "../config/config.ts";
 import {
   catalogueSteps,
   createCatalogue,
   entryName,
-  outputSchemaOf,
-  pathOf,
   parseDiscoveryQuery,
   termsHash,
   writePage,
@@ -37,7 +33,7 @@ import {
   type Published,
 } from "../discovery/pointers.ts";
 import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
-import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
+import { Offers, type FeePayers } from "../payments/sale/offers.ts";
 import { NO_STOPS, type StopSource } from "../payments/sale/stops.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { atOnce, inTurns, type Steps } from "../time/breath.ts";
@@ -53,12 +49,13 @@ import {
   type ListedRoute,
   type SoldEntry,
 } from "./described.ts";
+import { offersOf } from "./route-offers.ts";
+import { ToolListing, toolsUrl } from "./tool-listing.ts";
 import { codingFor } from "../http/content-coding.ts";
 import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
-import { networkOf } from "../x402/network.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import { serviceOf } from "../x402/version-2.ts";
-import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
@@ -103,6 +100,7 @@ export type PublishedSales = Pick<
   | "protocol"
   | "sidecar"
   | "passes"
+  | "mcp"
 >;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
@@ -175,8 +173,9 @@ export class Publications {
   /** Of those of others as well, as they were at that revision; 0: not made yet. */
   #listed = NOTHING;
   #othersRevision = 0;
-  /** Made when somebody asks for it. */
+  /** Made when somebody asks for it, and so are the tools. */
   #page: CataloguePages | undefined;
+  readonly #tools: ToolListing;
 
   constructor(config: PublishedSales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
     const { feePayers, others, quality, stopped = NO_STOPS } = ground;
@@ -187,6 +186,7 @@ export class Publications {
     this.#paths = documentPaths(config);
     this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
     this.#sold = sold ?? atOnce(soldSteps(config, ground));
+    this.#tools = new ToolListing(config, this.#sold);
     this.#revision = feePayers.revision + stopped.revision;
     this.#qualityRevision = this.#quality.revision;
     this.#catalogue = sold === undefined ? atOnce(catalogueOf(this.#sold)) : NOTHING;
@@ -231,7 +231,8 @@ export class Publications {
       const body = JSON.stringify({ x402Version, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    return this.#answer({ ...writePage(this.#listing(), read.value), type: JSON_TYPE }, asked);
+    const listing = this.#tools.catalogueFor(read.value) ?? this.#listing();
+    return this.#answer({ ...writePage(listing, read.value), type: JSON_TYPE }, asked);
   };
 
   /** People are led to the page, programs are told what there is. */
@@ -283,6 +284,7 @@ export class Publications {
     this.#catalogue = atOnce(catalogueOf(this.#sold));
     this.#othersRevision = 0;
     this.#page = undefined;
+    this.#tools.forget();
     this.#written.clear();
   }
 
@@ -292,6 +294,7 @@ export class Publications {
     if (revision === this.#qualityRevision) return;
     this.#qualityRevision = revision;
     this.#page = undefined;
+    this.#tools.forget();
     for (const sold of this.#sold) {
       const { entry, route, offers } = sold;
       const quality = this.#quality.of(route.key);
@@ -366,6 +369,7 @@ export class Publications {
       listingV2: at(VERSION_2_PATHS.resources),
       openapi: at(PUBLISHED_PATHS.openapi),
       llms: at(PUBLISHED_PATHS.llms),
+      mcp: toolsUrl(this.#config),
       facilitator: this.#config.discovery.facilitator,
       versions: versionsOf(this.#config),
     };
@@ -459,40 +463,4 @@ function* catalogueOf(sold: readonly SoldEntry[]): Steps<Catalogue> {
     if (!offers.areNone) entries.push({ ...entry, accepts: offers.accepts(entry.resource) });
   }
   return yield* catalogueSteps(entries);
-}
-
-/** What is asked for, and by which method; default: the first one of the route. */
-export interface AskedRoute {
-  readonly route: RouteSettings;
-  readonly action: PricedAction;
-  readonly publicUrl: string | null;
-  readonly method?: string;
-}
-
-/** The ways to pay for a route, in the order that buyers see. */
-export function offersOf({ route, action, publicUrl, ...asked }: AskedRoute): Offer[] {
-  const { description, mimeType, maxTimeoutSeconds } = action;
-  const resource = `${publicUrl ?? ""}${route.pattern}`;
-  const outputSchema = outputSchemaOf({
-    method: asked.method ?? route.methods?.[0] ?? "GET",
-    discoverable: action.discoverable,
-    input: action.input,
-    output: action.outputSchema,
-    routeTemplate: isTemplate(route) ? pathOf(resource) : null,
-  });
-  return action.offers.map(({ network, asset, payTo, amountAtomic }) => ({
-    scheme: EXACT_SCHEME,
-    network: networkOf(network).name,
-    maxAmountRequired: amountAtomic.toString(),
-    asset: asset.address,
-    payTo,
-    description,
-    mimeType,
-    maxTimeoutSeconds,
-    outputSchema,
-    // Solana's names the account that pays the network fee, which is not the configuration's to know.
-    ...("eip712" in asset
-      ? { extra: { name: asset.eip712.name, version: asset.eip712.version } }
-      : {}),
-  }));
 }

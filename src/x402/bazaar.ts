@@ -25,12 +25,12 @@ type BazaarExtension = {
 };
 
 /** A JSON Schema, and a value that fits it; undefined: nobody can know one. */
-interface Sample {
+export interface Sample {
   readonly schema: Schema;
   readonly example: unknown;
 }
 
-interface Schema {
+export interface Schema {
   readonly type?: string | readonly string[];
   readonly description?: string;
   readonly enum?: readonly unknown[];
@@ -190,7 +190,7 @@ function declaredIn(declared: unknown): Sample | undefined {
 }
 
 /** An object with those members: each says itself that it has to be there, or the object says so of it. */
-function membersOf(fields: Values, required: unknown = [], depth = 0): Sample {
+export function membersOf(fields: Values, required: unknown = [], depth = 0): Sample {
   const listed = new Set<unknown>(Array.isArray(required) ? required : []);
   const named = Object.entries(fields).filter(([name]) => !REFERENCES.has(name));
   const told = named.map(([name, field]): [string, Sample] => {
@@ -217,7 +217,7 @@ function examplesOf(told: readonly (readonly [string, Sample])[]): Values {
 }
 
 /** Of what is declared of one field. */
-function sampleOf(declared: unknown, depth = 0): Sample {
+export function sampleOf(declared: unknown, depth = 0): Sample {
   if (typeof declared === "string") {
     const isType = JSON_TYPES.has(declared);
     return sampleOf(isType ? { type: declared } : { type: "string", description: declared }, depth);
@@ -279,7 +279,7 @@ function plainValue(
 }
 
 /** As validators see it: members that an object inherits are there for most of them. */
-function fits(
+export function fits(
   value: unknown,
   { type, enum: choices, properties, required, items }: Schema,
 ): boolean {

@@ -153,7 +153,8 @@ export interface SupportedResponse {
 /** One element of the discovery listing (section 2.6). */
 export interface DiscoveredResource {
   readonly resource: string;
-  readonly type: "http";
+  /** `mcp`: a tool, in the words of version 2 alone. */
+  readonly type: "http" | "mcp";
   readonly x402Version: number;
   readonly accepts: readonly PaymentRequirements[];
   /** Unix seconds of the last change of the route's public terms. */

@@ -6,6 +6,7 @@ const DOOR = "src/gateway/quota-door.ts";
 const RECOGNITION = "src/payments/sale/recognition.ts";
 const PASSING = "src/gateway/passing.ts";
 
+const POTS = "src/ledger/pots.ts";
 const COUNTED_TEST = "test/unit/gateway/counted.test.ts";
 const DOOR_TEST = "test/unit/gateway/quota-door.test.ts";
 const SHOP_TEST = "test/integration/counted.test.ts";
@@ -54,19 +55,19 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
     put: "return { who: address, neighbourhood: neighbourhoodOf(address) };",
   }),
   caughtBy(COUNTED_TEST, "gives an account some in each spelling", {
-    file: COUNTED,
-    find: 'kind === "evm" ? told.toLowerCase() : told;',
-    put: 'kind === "evm" ? told : told.trim();',
+    file: POTS,
+    find: "const name = isEvmAddress(address) ? address.toLowerCase() : address;\n  return `${hasKey",
+    put: "const name = isEvmAddress(address) ? address : address.trim();\n  return `${hasKey",
   }),
   caughtBy(COUNTED_TEST, "gives an account some on each chain", {
-    file: COUNTED,
-    find: "`${hasKey ? kind : network}:${name}`",
+    file: POTS,
+    find: "`${hasKey ? networkOf(network).kind : network}:${name}`",
     put: "`${network}:${name}`",
   }),
   caughtBy(COUNTED_TEST, "takes code for the key of the same address", {
-    file: COUNTED,
-    find: "`${hasKey ? kind : network}:${name}`",
-    put: "`${hasKey || name !== told ? kind : network}:${name}`",
+    file: POTS,
+    find: "`${hasKey ? networkOf(network).kind : network}:${name}`",
+    put: "`${hasKey || name !== address ? networkOf(network).kind : network}:${name}`",
   }),
   caughtBy(COUNTED_TEST, "gives the same again in the same window", {
     file: COUNTED,

@@ -26,6 +26,7 @@ import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { SPENDING_MUTANTS } from "./spending-mutants.ts";
+import { TOOL_MUTANTS } from "./tool-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
 import { WORK_MUTANTS } from "./work-mutants.ts";
@@ -50,6 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...COUNTED_MUTANTS,
   ...CREDIT_MUTANTS,
   ...METER_MUTANTS,
+  ...TOOL_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

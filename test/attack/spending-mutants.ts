@@ -105,8 +105,13 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SESSION_TEST, "knows a session that is over", {
     file: SESSION,
-    find: "if (known !== undefined && nowMs < known.untilMs) return ok(known);",
-    put: "if (known !== undefined) return ok(known);",
+    find: "known?.token === token && nowMs < known.session.untilMs",
+    put: "known?.token === token",
+  }),
+  caughtBy(SESSION_TEST, "takes whatever ends as a good session does", {
+    file: SESSION,
+    find: "known?.token === token && nowMs",
+    put: "known !== undefined && nowMs",
   }),
 ];
 

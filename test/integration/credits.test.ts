@@ -11,6 +11,7 @@ import { startChain, type Chain } from "../support/chain.ts";
 import { evmClients } from "../support/evm-clients.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount, signPayment, type FreshAccount } from "../support/payer.ts";
+import { prepay } from "../support/prepaid.ts";
 import { signChallenge } from "../support/sign-in.ts";
 
 const closing = new AsyncDisposableStack();
@@ -226,9 +227,14 @@ describe("a balance", () => {
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  it("is not there where nothing is prepaid", async () => {
-    await using plain = await startGateway({ chain });
-    expect((await fetch(plain.url + BALANCE)).status).toBe(404);
+  it("is told where nothing is sold for it any more", async () => {
+    const path = join(storePath, "..", "ended.db");
+    const buyer = freshAccount();
+    await prepay(path, { [buyer.address]: 70_000n });
+    await using ended = await startGateway({ chain, storePath: path });
+    const headers = { [SESSION_HEADER]: await sessionOf(buyer, ended) };
+    const answer = await fetch(ended.url + BALANCE, { headers });
+    expect(await answer.json()).toMatchObject({ credits: [{ dollars: "0.07" }], buy: null });
   });
 });
 

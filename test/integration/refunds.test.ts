@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
+import { TAKEN_FOR_MS } from "../../src/ledger/outbox.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
@@ -19,13 +20,14 @@ import {
 import { runHere } from "./cli/run-here.ts";
 
 /** Gateways are processes that are started and ended several times, on a machine that may be busy. */
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 240_000 });
 
 const ETHER = 10n ** 18n;
 const PRICE = 10_000n;
 /** What the key for refunds has: a dollar. */
 const FLOAT = 1_000_000n;
-const POLL = { timeout: 40_000 };
+/** What one that was killed had taken is nobody else's before {@link TAKEN_FOR_MS}. */
+const POLL = { timeout: 40_000 + TAKEN_FOR_MS };
 /** Several rounds of those who look what is to be paid back, milliseconds. */
 const NOT_FINAL_MS = 3_000;
 
@@ -64,7 +66,6 @@ class Shop implements AsyncDisposable {
   readonly refunder = freshAccount();
   readonly payee = freshAccount().address;
   readonly site: Site;
-
   readonly #webhooks: string;
 
   private constructor(site: Site, webhooks: string) {
@@ -80,9 +81,8 @@ class Shop implements AsyncDisposable {
     webhook?: string,
   ): Promise<Shop> {
     const options = store === "SQLite" ? {} : { store: await postgres.database() };
-    const told =
-      webhook && `webhooks: { shop: { url: "${webhook}", secrets: env:WEBHOOK_SECRET } }`;
-    const shop = new Shop(await Site.create(options), told ?? "");
+    const told = `webhooks: { shop: { url: "${webhook}", secrets: env:WEBHOOK_SECRET } }`;
+    const shop = new Shop(await Site.create(options), webhook === undefined ? "" : told);
     await chain.fund(shop.signer.address, 0n, ETHER);
     await chain.fund(shop.refunder.address, FLOAT);
     await shop.list("# nobody");

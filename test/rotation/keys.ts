@@ -177,6 +177,7 @@ const HOST: Readonly<Record<string, unknown>> = {
   discovery: { llms: true },
   paywall: { brand: "Shop" },
   cors: true,
+  mcp: true,
 };
 
 /** All that the schema has, but for {@link LEFT_OUT} and what wants a restart. */
@@ -421,6 +422,8 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   only("paywall.brand", ["paywall", "brand"], "A shop"),
   only("paywall.page", ["paywall", "page"], false),
   only("logging.level", ["logging", "level"], "fatal"),
+  only("mcp", ["mcp"], true),
+  only("mcp.path", ["mcp"], { path: "/tools" }),
   only("cors.origins", ["cors"], { origins: ["https://app.example.com"] }),
   only("protocol.v1", ["protocol"], { v1: false }),
   only("protocol.v2", ["protocol"], { v2: false }),

@@ -12,6 +12,7 @@ import { processOf } from "../../src/ledger/life.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import {
   creditsPotsOf,
+  quotasOf,
   judgeDraw,
   openedPot,
   poured,
@@ -102,11 +103,15 @@ export class MemoryPotTables {
     });
   }
 
-  /** Those with nothing in them. */
+  /** Those with nothing in them, and what he has for nothing. */
   forget(payer: string): void {
     for (const name of creditsPotsOf(payer)) {
       const { free = 0n, leased = 0n } = this.pots.get(name) ?? {};
       if (free + leased === 0n) this.pots.delete(name);
+    }
+    for (const [from, to] of quotasOf(payer)) {
+      for (const [name, { leased }] of this.pots)
+        if (name > from && name < to && leased === 0n) this.pots.delete(name);
     }
   }
 

@@ -1,17 +1,15 @@
 /** `pay` on the command line: its arguments, options and exit codes. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { LIMIT_DECIMALS } from "../../buyer/terms.ts";
+import { readHeaderLine } from "../../buyer/header-line.ts";
 import { NETWORK_NAMES } from "../../x402/network.ts";
-import { nameOfCaip2 } from "../../x402/version-2.ts";
 import { isVersion, X402_VERSION, X402_VERSION_2 } from "../../x402/x402.ts";
-import { readTimeout } from "../arguments.ts";
+import { readMax, readNetworkChoice, readTimeout } from "../arguments.ts";
 import type { PayOptions } from "../pay/pay.ts";
 
 /** What a client of version 1 of the protocol pays unless it is told otherwise. */
 const DEFAULT_MAX = "$0.10";
 /** Longest silence of the server by default, milliseconds: a settlement may take half a minute. */
 const DEFAULT_TIMEOUT_MS = 120_000;
-const MAX_FORM = "Write '$0.05' in quotes, 0.05usd, or 50000units (atomic units of the token).";
 
 const HELP = `
 The price is asked first, without a payment. It goes to stderr, with everything else that is said;
@@ -116,34 +114,13 @@ function readMethod(text: string): string {
   throw new InvalidArgumentError("A method is a word such as POST.");
 }
 
-/** What the connection or the payment decides, lower case. */
-const OWN_HEADERS: ReadonlySet<string> = new Set([
-  "connection",
-  "content-length",
-  "expect",
-  "payment-signature",
-  "transfer-encoding",
-  "upgrade",
-  "x-payment",
-]);
-
 type HeaderLine = readonly [name: string, value: string];
 
 function readHeader(text: string, before: readonly HeaderLine[] = []): readonly HeaderLine[] {
-  const [, name = "", value = ""] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*?)[ \t]*$/s.exec(text) ?? [];
-  if (name === "" || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-    throw new InvalidArgumentError("A header is 'Name: value', on one line.");
-  }
-  if (OWN_HEADERS.has(name.toLowerCase())) {
-    throw new InvalidArgumentError(`${name} is not yours to set here.`);
-  }
-  return [...before, [name, value]];
-}
-
-function readNetworkChoice(text: string, before: readonly string[] = []): readonly string[] {
-  const name = nameOfCaip2(text);
-  if (NETWORK_NAMES.some((each) => each === name)) return [...before, name];
-  throw new InvalidArgumentError(`The networks are ${NETWORK_NAMES.join(", ")}.`);
+  const [, name = "", value = ""] = /^([^:]*):[ \t]*(.*?)[ \t]*$/s.exec(text) ?? [];
+  const line = readHeaderLine(name, value);
+  if (!line.ok) throw new InvalidArgumentError(line.error);
+  return [...before, line.value];
 }
 
 function readProtocol(text: string): PayOptions["protocol"] {
@@ -154,18 +131,4 @@ function readProtocol(text: string): PayOptions["protocol"] {
 
 function collect(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text];
-}
-
-/** A bare number could mean dollars or atomic units, so it means nothing here. */
-function readMax(text: string): PayOptions["max"] {
-  const [, units] = /^([0-9]{1,77}) ?units$/.exec(text) ?? [];
-  if (units !== undefined) return { kind: "units", amount: BigInt(units), written: text };
-  const [, dollars] =
-    /^\$([0-9]{1,20}(?:\.[0-9]{1,36})?)$/.exec(text) ??
-    /^([0-9]{1,20}(?:\.[0-9]{1,36})?) ?usd$/i.exec(text) ??
-    [];
-  if (dollars === undefined) throw new InvalidArgumentError(MAX_FORM);
-  const [whole = "0", fraction = ""] = dollars.split(".");
-  const amount = BigInt(whole + fraction.padEnd(LIMIT_DECIMALS, "0"));
-  return { kind: "dollars", amount, written: `$${dollars}` };
 }

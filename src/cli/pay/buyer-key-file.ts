@@ -6,7 +6,7 @@ import { findKey, readKey } from "../../config/facilitator/private-key.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 
 /** The key, or a sentence on why there is none; what the reference leads to is never part of it. */
-export function openKey(reference: string): Result<BuyerKey, string> {
+function openKey(reference: string): Result<BuyerKey, string> {
   const found = findKey(reference, { environment: processEnvironment, absolute: resolve });
   if (!found.ok) {
     const { message, suggestion } = found.error;
@@ -26,4 +26,13 @@ export function openKey(reference: string): Result<BuyerKey, string> {
   return err(
     `${reference} leads to no key: 0x and 64 hex digits for EVM networks, a JSON array of 64 numbers or base58 of 64 bytes for Solana`,
   );
+}
+
+const DEFAULT_KEY = "env:COINSLOT_KEY";
+
+/** The key of that reference, else of the environment; null where none was named: what is free needs none. */
+export function openKeyOrNone(reference: string | undefined): Result<BuyerKey | null, string> {
+  if (reference !== undefined) return openKey(reference);
+  const isSet = process.env["COINSLOT_KEY"] ?? process.env["COINSLOT_KEY_FILE"];
+  return isSet === undefined ? ok(null) : openKey(DEFAULT_KEY);
 }

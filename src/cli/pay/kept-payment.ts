@@ -7,10 +7,10 @@ import { open, readFile, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BuyerRequest } from "../../buyer/exchange.ts";
+import { placeOf } from "../../buyer/place.ts";
 import { decodeEnvelope } from "../../x402/header.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import { isVersion, X402_VERSION, type X402Version } from "../../x402/x402.ts";
-import { placeOf } from "./pay-request.ts";
 
 export interface KeptPayment {
   /** Without its query, which may hold secrets. */

@@ -1,5 +1,6 @@
 /** What is prepaid at a seller: how much is left of it (`--balance`), and a request that is paid from it (`--credits`). */
 import { BoughtAnswerSink } from "../../buyer/answer-sink.ts";
+import { askBalance, type ToldBalance } from "../../buyer/balance.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
 import {
   exchange,
@@ -9,54 +10,31 @@ import {
   type BuyerRequest,
 } from "../../buyer/exchange.ts";
 import { MAX_QUOTE_BYTES, readQuote } from "../../buyer/offer.ts";
+import { placeOf } from "../../buyer/place.ts";
 import { Heard, sentenceOf } from "../../buyer/presentation.ts";
 import { chargedBy } from "../../buyer/receipt.ts";
 import { locationOf } from "../../buyer/redirect.ts";
-import { ask, openSession, refusalOf, signIn, type AskedToProve } from "../../buyer/sign-in.ts";
+import { openSession, type AskedToProve } from "../../buyer/sign-in.ts";
 import { printable } from "../../config/config.ts";
-import { parseUint256 } from "../../x402/amount.ts";
 import { PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { SESSION_HEADER } from "../../x402/session.ts";
-import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
 import { toJson } from "../payments/payment-text.ts";
 import { fail, say } from "../terminal.ts";
 import type { Output } from "./pay-output.ts";
-import { placeOf } from "./pay-request.ts";
 import { PAY_EXIT } from "./pay-settle.ts";
-
-/** Where a seller tells what an account has prepaid. */
-const BALANCE_PATH = "/.x402/balance";
-/** Most balances of one account that are told. */
-const MAX_BALANCES = 64;
 
 export interface CreditsAsking extends Omit<AskedToProve, "url" | "purse"> {
   readonly request: BuyerRequest;
   readonly json: boolean;
 }
 
-interface Balance {
-  readonly dollars: string;
-  readonly token: string;
-  readonly family: string;
-}
-
 /** Prints what is left, in dollars. */
 export async function payBalance(asking: CreditsAsking, purse: BuyerKey): Promise<number> {
   const { url } = asking.request;
   try {
-    const signing = { ...asking, url, purse };
-    const signed = await signIn(signing);
-    if (!signed.ok) return fail("pay", signed.error);
-    const headers = [[SIGN_IN_HEADER, signed.value]] as const;
-    const asked = await ask(signing, { method: "GET", path: BALANCE_PATH, headers });
-    if (!asked.ok) return fail("pay", asked.error);
-    const { answer, said } = asked.value;
-    if (answer.status === 404) return fail("pay", `${url.host} takes no prepayment`);
-    // Whoever has neither paid nor prepaid is a stranger there, and is told so.
-    if (answer.status !== 200) return fail("pay", printable(refusalOf(answer, said)));
-    const balances = readBalances(said);
-    if (balances === undefined) return fail("pay", `${url.host} tells no balance that can be read`);
-    return tellBalance(asking, purse, { balances, said });
+    const told = await askBalance({ ...asking, url, purse });
+    if (!told.ok) return fail("pay", printable(told.error));
+    return tellBalance(asking, purse, told.value);
   } catch (cause) {
     if (cause instanceof NoAnswer) return fail("pay", cause.message);
     throw cause;
@@ -66,31 +44,15 @@ export async function payBalance(asking: CreditsAsking, purse: BuyerKey): Promis
 function tellBalance(
   { json }: CreditsAsking,
   { address }: BuyerKey,
-  { balances, said }: { readonly balances: readonly Balance[]; readonly said: unknown },
+  { balances, buy }: ToldBalance,
 ): number {
-  const { buy } = Object(said);
-  if (json) process.stdout.write(toJson({ payer: address, credits: balances, buy: buy ?? null }));
+  if (json) process.stdout.write(toJson({ payer: address, credits: balances, buy }));
   else if (balances.length === 0) process.stdout.write("$0\n");
   else
     for (const { dollars, token, family } of balances)
       process.stdout.write(printable(`$${dollars}  ${token} on ${family}`) + "\n");
-  if (typeof buy === "string") say(`more is bought at ${printable(buy)}`);
+  if (buy !== null) say(`more is bought at ${printable(buy)}`);
   return PAY_EXIT.done;
-}
-
-function readBalances(said: unknown): readonly Balance[] | undefined {
-  const { credits } = Object(said);
-  if (!Array.isArray(credits) || credits.length > MAX_BALANCES) return undefined;
-  const read = credits.map((each): Balance | undefined => {
-    const { dollars, amount, token, family } = Object(each);
-    const isAmount = typeof amount === "string" && parseUint256(amount) !== undefined;
-    const isDollars =
-      typeof dollars === "string" && /^[0-9]{1,78}(?:\.[0-9]{1,36})?$/.test(dollars);
-    const isNamed = typeof token === "string" && typeof family === "string";
-    return isAmount && isDollars && isNamed ? { dollars, token, family } : undefined;
-  });
-  const whole = read.filter((each) => each !== undefined);
-  return whole.length === read.length ? whole : undefined;
 }
 
 export interface CreditsPurchase extends CreditsAsking {

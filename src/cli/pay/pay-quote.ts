@@ -1,59 +1,13 @@
-/**
- * What a 402 asks for, weighed: which offer the key can pay and the buyer allows, and all of it as text. What
- * the seller wrote is shown on one line each, without what a terminal would obey.
- */
-import type { SellersOffer, Quote } from "../../buyer/offer.ts";
-import {
-  amountText,
-  limitFault,
-  readTerms,
-  type Limit,
-  type BuyerTerms,
-} from "../../buyer/terms.ts";
+/** What a 402 asks for as text: what the seller wrote on one line each, without what a terminal would obey. */
+import type { Quote } from "../../buyer/offer.ts";
+import { amountText } from "../../buyer/terms.ts";
+import { chosenOf, type Weighed } from "../../buyer/weighing.ts";
 import { printable } from "../../config/config.ts";
 import { paint, say } from "../terminal.ts";
-
-export interface Wishes {
-  /** Null: no key is at hand, which only a dry run allows. */
-  readonly family: BuyerTerms["kind"] | null;
-  /** Empty: any. */
-  readonly networks: readonly string[];
-  readonly allowedAssets: readonly string[];
-  readonly max: Limit;
-}
-
-/** An offer, and either the terms of it or a sentence on why it is not for us. */
-export interface Weighed {
-  readonly offer: SellersOffer;
-  readonly terms: BuyerTerms | null;
-  /** "" where it can be paid. */
-  readonly objection: string;
-}
 
 /** Longest description that is shown, characters. */
 const MAX_SHOWN = 300;
 const LABEL_WIDTH = 11;
-
-export function weigh({ offers }: Quote, wishes: Wishes): readonly Weighed[] {
-  return offers.map((offer) => {
-    const terms = readTerms(offer, wishes.allowedAssets);
-    if (!terms.ok) return { offer, terms: null, objection: terms.error };
-    return { offer, terms: terms.value, objection: objectionTo(terms.value, wishes) };
-  });
-}
-
-function objectionTo({ kind, network }: BuyerTerms, { family, networks }: Wishes): string {
-  if (networks.length > 0 && !networks.includes(network.name)) return "not the --network you want";
-  if (family !== null && family !== kind) {
-    return `needs a key for ${kind === "evm" ? "EVM networks" : "Solana"}`;
-  }
-  return "";
-}
-
-/** The first that can be paid: sellers put first what they like best. */
-export function chosenOf(weighed: readonly Weighed[]): BuyerTerms | null {
-  return weighed.find(({ objection }) => objection === "")?.terms ?? null;
-}
 
 /** The whole quote, on stderr. */
 export function showQuote(
@@ -114,11 +68,6 @@ function isSamePlace(resource: string, { origin, pathname }: URL): boolean {
   return named.origin === origin && named.pathname === pathname;
 }
 
-/** Why the chosen terms are over the limit; undefined where they are not. */
-export function overLimit(terms: BuyerTerms, { max }: Wishes): string | undefined {
-  return limitFault(terms, max);
-}
-
 /** One line of somebody else's text. */
 function line(text: string): string {
   const flat = printable(text.replace(/\s+/g, " ").trim());
@@ -127,15 +76,4 @@ function line(text: string): string {
 
 function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.[0-9]+){3}|\[::1\]|.*\.localhost)$/.test(host);
-}
-
-/** An offer as data. */
-export function offerView({ offer, terms, objection }: Weighed): Readonly<Record<string, unknown>> {
-  const { amount, index: _index, extra: _extra, entry: _entry, ...rest } = offer;
-  return {
-    ...rest,
-    amountAtomic: String(amount),
-    amount: terms === null ? null : amountText(terms),
-    objection: objection === "" ? null : objection,
-  };
 }

@@ -1,6 +1,7 @@
 /** The request that `coinslot pay` sends: what the command line says, complete and bounded. */
 import { readFile, stat } from "node:fs/promises";
 import type { BuyerRequest } from "../../buyer/exchange.ts";
+import { readUrl } from "../../buyer/place.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 
 export interface RequestOptions {
@@ -33,23 +34,6 @@ export async function readRequest(
   return ok({ url: url.value, method, headers, body: body.value });
 }
 
-function readUrl(address: string): Result<URL, string> {
-  const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    return err("the URL must be whole, with http:// or https://");
-  }
-  if (url.username !== "" || url.password !== "") {
-    return err("the URL must have no name and no password in it; use -H 'Authorization: …'");
-  }
-  url.hash = "";
-  return ok(url);
-}
-
-/** For messages: a query may hold a secret. */
-export function placeOf({ origin, pathname }: URL): string {
-  return `${origin}${pathname}`;
-}
-
 async function readBody(data: string): Promise<Result<Buffer, string>> {
   if (data === "-") return readStdin();
   if (!data.startsWith("@")) return ok(Buffer.from(data));
@@ -77,7 +61,7 @@ async function readStdin(): Promise<Result<Buffer, string>> {
 }
 
 /** What is JSON is told to be; anything else is a form, as `curl -d` says. */
-function typeOf(body: Buffer): string {
+export function typeOf(body: Buffer): string {
   try {
     JSON.parse(body.toString("utf8"));
     return "application/json";

@@ -13,6 +13,7 @@ import {
 } from "../../buyer/exchange.ts";
 import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
+import { placeOf } from "../../buyer/place.ts";
 import { Heard, sentenceOf } from "../../buyer/presentation.ts";
 import { chargedBy } from "../../buyer/receipt.ts";
 import {
@@ -22,18 +23,19 @@ import {
   MAX_REDIRECTS,
   redirected,
 } from "../../buyer/redirect.ts";
-import { amountText, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
+import { amountText, limitFault, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
+import { chosenOf, offerView, weigh, type Weighed } from "../../buyer/weighing.ts";
 import { PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { err, ok, type Result, messageOf } from "../../x402/result.ts";
 import type { X402Version } from "../../x402/x402.ts";
 import { readKeptPayment } from "./kept-payment.ts";
 import { Output } from "./pay-output.ts";
 import { printable } from "../../config/config.ts";
-import { chosenOf, offerView, overLimit, showQuote, weigh, type Weighed } from "./pay-quote.ts";
-import { placeOf, readRequest, type RequestOptions } from "./pay-request.ts";
+import { showQuote } from "./pay-quote.ts";
+import { readRequest, type RequestOptions } from "./pay-request.ts";
 import { PAY_EXIT, settleUp } from "./pay-settle.ts";
 import { toJson } from "../payments/payment-text.ts";
-import { openKey } from "./buyer-key-file.ts";
+import { openKeyOrNone } from "./buyer-key-file.ts";
 import { ask, fail, isInteractive, say } from "../terminal.ts";
 
 export interface PayOptions extends RequestOptions {
@@ -62,7 +64,6 @@ export interface PayOptions extends RequestOptions {
   readonly timeout: number;
 }
 
-const DEFAULT_KEY = "env:COINSLOT_KEY";
 const NO_KEY =
   "there is no key: write --key file:PATH or --key env:NAME, or set COINSLOT_KEY; coinslot keygen makes one";
 
@@ -134,7 +135,7 @@ class Purchase {
       return settleUp({ ...this.#settling, ...again, kept: kept.value });
     }
     if (this.#options.balance === true) {
-      const purse = this.#openPurse();
+      const purse = openKeyOrNone(this.#options.key);
       if (!purse.ok) return fail("pay", purse.error);
       if (purse.value === null) return fail("pay", NO_KEY, PAY_EXIT.notAgreed);
       const { payBalance } = await import("./pay-credits.ts");
@@ -159,7 +160,7 @@ class Purchase {
     const header = answer.value.header(PAYMENT_REQUIRED_HEADER.toLowerCase());
     const quote = readQuote({ header, body }, this.#options.protocol);
     if (!quote.ok) return fail("pay", quote.error);
-    const purse = this.#openPurse();
+    const purse = openKeyOrNone(this.#options.key);
     if (!purse.ok) return fail("pay", purse.error);
     return this.#decide(quote.value, purse.value, helpOf(this.#request, answer.value));
   }
@@ -186,14 +187,6 @@ class Purchase {
     const help = helpOf(this.#request, answer);
     if (reason !== null && help !== null) say(`  the seller helps buyers at ${printable(help)}`);
     return reason === null ? PAY_EXIT.done : PAY_EXIT.failed;
-  }
-
-  /** Null where none was named: what is free needs none, and a price is shown to everybody. */
-  #openPurse(): Result<BuyerKey | null, string> {
-    const { key } = this.#options;
-    if (key !== undefined) return openKey(key);
-    const isSet = process.env["COINSLOT_KEY"] ?? process.env["COINSLOT_KEY_FILE"];
-    return isSet === undefined ? ok(null) : openKey(DEFAULT_KEY);
   }
 
   async #askForPrice(): Promise<Result<BuyerAnswer, string>> {
@@ -224,13 +217,12 @@ class Purchase {
       family: purse?.kind ?? null,
       networks: options.network ?? [],
       allowedAssets: options.allowAsset ?? [],
-      max: options.max,
     };
     const weighed = weigh(quote, wishes);
     showQuote(this.#request, quote, weighed, help);
     const terms = chosenOf(weighed);
     const objection =
-      terms === null ? "none of the offers can be paid here" : overLimit(terms, wishes);
+      terms === null ? "none of the offers can be paid here" : limitFault(terms, options.max);
     const told = { version: quote.version, versions: quote.spoken, help };
     if (options.dryRun) {
       const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;

@@ -18,7 +18,10 @@ export function rulesText({ hosts = [], ...own }: RulesView, color: boolean): st
 }
 
 /** One line for each way to pay; the rules in the order in which they win. */
-function ruleTable({ listing, documents, rules, unmatched }: SiteView, color: boolean): string {
+function ruleTable(
+  { listing, documents, mcp, rules, unmatched }: SiteView,
+  color: boolean,
+): string {
   const own: readonly Cells[] = [...(listing === null ? [] : [listing]), ...documents].map(
     (path) => {
       return ["GET,HEAD", path, "free (the gateway's own)", NOTHING, NOTHING];
@@ -26,6 +29,7 @@ function ruleTable({ listing, documents, rules, unmatched }: SiteView, color: bo
   );
   const rows = [
     ...own,
+    ...(mcp === undefined ? [] : [["POST", mcp, "free (tools, MCP)", NOTHING, NOTHING]]),
     ...rules.flatMap(ruleRows),
     ["*", "unmatched", unmatched.action, unmatched.upstream ?? NOTHING, NOTHING],
   ];
@@ -53,6 +57,8 @@ function ruleRows({
   members = {},
   holders = {},
   ways = [],
+  tools = [],
+  noTool,
 }: RuleView): readonly Cells[] {
   const most = meter === undefined ? "" : "up to ";
   const when = settle === undefined ? "" : ", after the work";
@@ -64,6 +70,8 @@ function ruleRows({
       ...others,
       ...Object.entries(members).map((each) => memberText(each, holders)),
       ...ways,
+      ...(tools.length > 0 ? [`tool ${tools.join(", ")}`] : []),
+      ...(noTool === undefined ? [] : [`no tool: ${noTool}`]),
     ].map((price) => {
       return ["", "", price, "", ""];
     }),

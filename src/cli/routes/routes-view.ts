@@ -15,6 +15,7 @@ import {
 } from "../../config/config.ts";
 import { inWinningOrder } from "../../diagnosis/rule-order.ts";
 import { documentPaths } from "../../publishing/publishing.ts";
+import { toolsOf, type ToolSet } from "../../tools/tools.ts";
 import { formatAmount } from "../../x402/amount.ts";
 
 export interface PriceView {
@@ -50,6 +51,10 @@ export interface RuleView {
   readonly grantMs?: number;
   /** How it is had beside a payment for each request, as sentences. Only where it is. */
   readonly ways?: readonly string[];
+  /** Names of the tools that it is to agents, with `mcp`. */
+  readonly tools?: readonly string[];
+  /** Why it is none, with `mcp`: completes "it is no tool: …". */
+  readonly noTool?: string;
   /** The expression by which the price of each request is computed; not there where all cost the same. */
   readonly computed?: string;
   /** By what its answers are charged, which cost at most its prices then; not there where all cost the same. */
@@ -74,6 +79,8 @@ export interface SiteView {
   readonly listing: string | null;
   /** Paths of its other documents that are served: those that no rule names. */
   readonly documents: readonly string[];
+  /** Path of its tools; only where it has some. */
+  readonly mcp?: string;
   /** The first one that matches wins. */
   readonly rules: readonly RuleView[];
   readonly unmatched: { readonly action: "free" | "deny"; readonly upstream: string | null };
@@ -152,6 +159,15 @@ function waysOf(
   };
 }
 
+function toolsIn(
+  { tools, others }: ToolSet = { tools: [], others: [] },
+  { key }: RouteSettings,
+): Pick<RuleView, "tools" | "noTool"> {
+  const names = tools.flatMap(({ route, name }) => (route === key ? [name] : []));
+  const why = others.find(({ route }) => route === key)?.why;
+  return { ...(names.length > 0 && { tools: names }), ...(why !== undefined && { noTool: why }) };
+}
+
 function priceView(offer: OfferSettings): PriceView {
   const { network, asset, payTo, amountAtomic, leastAtomic, dollars } = offer;
   return {
@@ -171,12 +187,16 @@ export function siteView(config: Site<Config>): SiteView {
   // The gateway's own resources, before every rule.
   const paths = publicUrl === null ? [] : [...documentPaths(config)];
   const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
+  const path = config.sidecar === null ? config.mcp?.path : undefined;
+  const set = path === undefined ? undefined : toolsOf(config);
   return {
     listing,
-    documents: paths.filter((path) => path !== listing),
+    documents: paths.filter((each) => each !== listing),
+    ...(path !== undefined && { mcp: path }),
     rules: inWinningOrder(routes).map((route) => ({
       ...ruleView(route),
       ...waysOf(route, config),
+      ...toolsIn(set, route),
     })),
     unmatched: { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null },
   };

@@ -67,6 +67,7 @@ export const PROBLEM_CODES = {
   "odd-route": "The path of a route looks like a regular expression.",
   "alike-routes": "Two paths that many backends serve alike have different prices.",
   "short-timeout": "A payment is valid for less time than it is waited for.",
+  "no-tool": "A route that is sold is no tool of the MCP server.",
   "page-taken": "A page of the gateway stands where a route is.",
   "free-hole": "Requests are free although the paths around them are priced.",
   "free-aliases": "Backends may serve what is priced under other paths, which are free.",

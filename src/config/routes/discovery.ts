@@ -144,6 +144,11 @@ export function resolveDiscovery(
   };
 }
 
+/** Whether something else of the gateway's may be published at that path. */
+export function isReserved(path: string): boolean {
+  return RESERVED.test(path);
+}
+
 /** A route with exactly that path is served in place of the document. */
 export function isShadowed(
   { routes }: { readonly routes: readonly Pick<RouteSettings, "pattern">[] },
@@ -264,7 +269,7 @@ export function checkPage(
     const place = `${JSON.stringify(route.key)} on ${problems.where(routePath(route))}`;
     if (route.pattern === page) {
       const message = `is the path of the route ${place}, which would never be asked for`;
-      problems.error(path, fault("page-taken", message, "choose another path for the page"));
+      problems.error(path, fault("page-taken", message, "choose another path for it"));
     } else if (route.action.kind !== "deny") {
       const message = `is one path of the route ${place}, which loses it`;
       problems.add("warning", path, fault("page-taken", message));

@@ -4,19 +4,12 @@
  * common backends know.
  */
 import { randomUUID } from "node:crypto";
-import {
-  sitesOf,
-  type Config,
-  type RouteSettings,
-  type Site,
-  type Upstream,
-} from "../../config/config.ts";
+import { sitesOf, type Config, type RouteSettings, type Site } from "../../config/config.ts";
 import { aliasesOf } from "../../config/routes/path-aliases.ts";
-import { rewriteTarget } from "../../gateway/upstream/backend/rewriting.ts";
 import { DryGateway } from "../dry-gateway.ts";
+import { backendQuestion, mayBeAsked } from "./backend-question.ts";
 import { ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { ask, type HttpAnswer } from "./http-probe.ts";
-import { tlsOf } from "./upstream-checks.ts";
 
 const SUBJECT = "aliases of priced paths";
 /** Requests at most, all together, for the routes in the order of the file: it is a backend at work that is asked. */
@@ -34,18 +27,11 @@ export function aliasChecks(config: Config): readonly Check[] {
 function siteChecks(config: Site<Config>): readonly Check[] {
   const isFree = config.routes.some(({ action }) => action.kind === "free");
   if (config.sidecar !== null || (config.unmatched !== "free" && !isFree)) return [];
-  const sold = config.routes.filter(isAsked);
+  const sold = config.routes.filter(mayBeAsked);
   if (sold.length === 0) return [];
   const run: Check["run"] = (signal) => new Search(config, signal).run(sold);
   const name = config.site === "" ? SUBJECT : `${SUBJECT} of ${config.site}`;
   return [{ name, section: "upstreams", run }];
-}
-
-/** With a whole path and for GET: what may be asked twice without harm. */
-function isAsked({ action, methods, segments }: RouteSettings): boolean {
-  const isWhole = segments.every(({ kind }) => kind === "static");
-  const isBackends = action.kind === "priced" && action.own === undefined;
-  return isBackends && isWhole && (methods === null || methods.includes("GET"));
 }
 
 class Search {
@@ -118,30 +104,17 @@ class Search {
 
   /** Null where it does not answer in time, or has been asked enough. */
   async #ask(name: string, path: string): Promise<HttpAnswer | null> {
-    const upstream = this.#config.upstreams.find((each) => each.name === name);
-    const [target] = upstream?.targets ?? [];
-    if (upstream === undefined || target === undefined) return null;
-    const sent = rewriteTarget(path, upstream.path);
-    if (sent === null) return null;
+    const question = backendQuestion(this.#config, name, path);
+    if (question === null) return null;
     this.#isOver ||= this.#questions >= MAX_QUESTIONS || this.#signal.aborted;
     if (this.#isOver) return null;
     this.#questions += 1;
-    const question = { headers: linesFor(upstream, this.#config), tls: tlsOf(upstream) };
-    const url = target.url + sent;
-    const asked = ask({ url, ...question, maxBytes: MAX_READ_BYTES }, this.#signal);
+    const asked = ask({ ...question, maxBytes: MAX_READ_BYTES }, this.#signal);
     return asked.catch(() => {
       this.#isOver ||= this.#signal.aborted;
       return null;
     });
   }
-}
-
-function linesFor({ host, headers }: Upstream, { publicUrl }: Config): Record<string, string> {
-  const lines: Record<string, string> = { "user-agent": "coinslot doctor" };
-  if (host.kind === "name") lines["host"] = host.name;
-  if (host.kind === "preserve" && publicUrl !== null) lines["host"] = new URL(publicUrl).host;
-  for (const { name, value } of headers.set) lines[name.toLowerCase()] = value.reveal();
-  return lines;
 }
 
 function isGood({ status }: HttpAnswer): boolean {

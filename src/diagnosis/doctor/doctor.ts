@@ -10,6 +10,7 @@ import { acmeChecks, listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
 import { fail, SECTIONS, type Check, type DoctorFinding, type Section } from "./finding.ts";
+import { meterChecks } from "./meter-checks.ts";
 import { networkChecks } from "./network-checks.ts";
 import { publicUrlChecks } from "./public-url-checks.ts";
 import { storeChecks } from "./store-checks.ts";
@@ -45,6 +46,7 @@ export async function examine(config: Config, options: ExamineOptions): Promise<
     ...facilitatorChecks(config, at),
     ...upstreamChecks(config),
     ...aliasChecks(config),
+    ...meterChecks(config),
     ...listenerChecks(config),
     ...acmeChecks(config),
     ...storeChecks(config),

@@ -111,6 +111,17 @@ export class ConnectionTable {
     return this.#found.get(socket);
   }
 
+  /**
+   * Ends those on which nothing has been under way for so long, milliseconds, one that was never asked anything among
+   * them: some clients open one more as soon as another has ended, and wait with it.
+   */
+  endIdle(ms: number): void {
+    const before = performance.now() - ms;
+    for (const { isIdle, since, socket } of this.#open.values()) {
+      if (isIdle && since < before) socket.destroy();
+    }
+  }
+
   /** How many were ended. */
   #makeRoom(newcomer: string): number {
     const share = Math.max(1, Math.floor(this.#most * SHARE));

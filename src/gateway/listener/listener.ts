@@ -23,6 +23,8 @@ import { SecureServer } from "./secure-server.ts";
 const BACKLOG = 65_535;
 /** While draining, connections that became idle are closed this often, milliseconds. */
 const DRAIN_SWEEP_MS = 100;
+/** Node does not close those on which nothing was ever asked: while draining, a client may be silent for so long, milliseconds. */
+const SILENT_MS = 1_000;
 
 export interface ListenerOptions {
   /** Null: every interface. */
@@ -114,7 +116,10 @@ export class Listener {
     this.#secure?.close();
     signal.addEventListener("abort", cut, { once: true });
     if (signal.aborted) cut();
+    const { table } = this.#connections;
+    const sweep = setInterval(() => table.endIdle(SILENT_MS), DRAIN_SWEEP_MS);
     await drain(this.#server, signal);
+    clearInterval(sweep);
     signal.removeEventListener("abort", cut);
     this.#secure?.destroy();
   }

@@ -335,7 +335,8 @@ function isRemoved(removed: ReadonlySet<string>, name: string): boolean {
 
 function isSet(name: string, set: readonly string[]): boolean {
   for (let index = 0; index < set.length; index += 2) {
-    if (isNamed(name, (set[index] ?? "").toLowerCase())) return true;
+    const own = set[index] ?? "";
+    if (own.length === name.length && isNamed(name, own.toLowerCase())) return true;
   }
   return false;
 }

@@ -15,7 +15,7 @@ import {
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { closeSubmission } from "./postgres-accounts.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
-import { forgetCredits, hasCredits } from "./postgres-pots.ts";
+import { forgetPots, hasCredits } from "./postgres-pots.ts";
 import {
   CANDIDATE,
   candidateIn,
@@ -129,7 +129,7 @@ async function forgetRest(
   const isFirst = from === 0;
   const elsewhere = isFirst ? await session.query(FORGET_ELSEWHERE, [payer]) : [];
   if (isFirst) await session.query(FORGET_SIGN_INS, [payer, nowMs]);
-  if (isFirst) await forgetCredits(session, name);
+  if (isFirst) await forgetPots(session, name);
   const looked = await session.query(FORGET_MESSAGES, [payer, from, MESSAGES_TOGETHER]);
   return forgottenRest(
     elsewhere.length,

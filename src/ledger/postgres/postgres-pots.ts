@@ -14,6 +14,7 @@ import type { PaymentRow } from "../payment-row.ts";
 import {
   CREDITS_END,
   creditsPotsOf,
+  quotasOf,
   judgeDraw,
   poured,
   readFill,
@@ -126,6 +127,15 @@ const FORGET: Statement = {
   text: `
     WITH gone AS (
       DELETE FROM coinslot.pots WHERE name = ANY ($1) AND free = 0 AND leased = 0 RETURNING name
+    )
+    DELETE FROM coinslot.pot_leases WHERE pot IN (SELECT name FROM gone)`,
+};
+const FORGET_QUOTAS: Statement = {
+  name: "forget_quotas",
+  text: `
+    WITH gone AS (
+      DELETE FROM coinslot.pots USING unnest($1::text[], $2::text[]) AS of (first, last)
+      WHERE name > of.first COLLATE "C" AND name < of.last COLLATE "C" AND leased = 0 RETURNING name
     )
     DELETE FROM coinslot.pot_leases WHERE pot IN (SELECT name FROM gone)`,
 };
@@ -296,9 +306,11 @@ export async function hasCredits(session: Session, payer: string): Promise<boole
   return rows.map(readPot).some(({ free, leased }) => free + leased > 0n);
 }
 
-/** Pots with nothing in them that bear a payer's name. */
-export async function forgetCredits(session: Session, payer: string): Promise<void> {
+/** Pots with nothing in them that bear a payer's name, and what he has for nothing. */
+export async function forgetPots(session: Session, payer: string): Promise<void> {
   await session.query(FORGET, [creditsPotsOf(payer)]);
+  const ranges = quotasOf(payer);
+  await session.query(FORGET_QUOTAS, [ranges.map(([from]) => from), ranges.map(([, to]) => to)]);
 }
 
 /** The same of one payer, and what he has bought it by. */

@@ -15,7 +15,7 @@ import {
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import { forgetCredits, hasCredits } from "./sqlite-pot-rows.ts";
+import { forgetPots, hasCredits } from "./sqlite-pot-rows.ts";
 import {
   CANDIDATE,
   candidateIn,
@@ -101,7 +101,7 @@ function forgetRest(
     // One that counts yet stays until it does not: it would be good for a second use.
     const isOver = "DELETE FROM used_sign_ins WHERE payer = ? AND until_ms <= ?";
     database.run(isOver, [payer, core.time.now()]);
-    forgetCredits(database, name);
+    forgetPots(database, name);
   }
   const messages = database.all("SELECT place FROM outbox WHERE place > ? ORDER BY place LIMIT ?", [
     from,

@@ -11,6 +11,7 @@ import {
 import {
   CREDITS_END,
   creditsPotsOf,
+  quotasOf,
   judgeDraw,
   openedPot,
   poured,
@@ -150,13 +151,21 @@ export function hasCredits(database: SqliteDatabase, payer: string): boolean {
 
 const NO_POT = { free: 0n, leased: 0n };
 
-/** Pots with nothing in them that bear a payer's name, within its caller's transaction. */
-export function forgetCredits(database: SqliteDatabase, payer: string): void {
+/** Pots with nothing in them that bear a payer's name, and what he has for nothing, within its caller's transaction. */
+export function forgetPots(database: SqliteDatabase, payer: string): void {
   for (const name of creditsPotsOf(payer)) {
     const isGone = database.run("DELETE FROM pots WHERE name = ? AND free = '0' AND leased = '0'", [
       name,
     ]);
     if (isGone > 0) database.run("DELETE FROM pot_leases WHERE pot = ?", [name]);
+  }
+  for (const range of quotasOf(payer)) {
+    database.run("DELETE FROM pots WHERE name > ? AND name < ? AND leased = '0'", range);
+    database.run(
+      `DELETE FROM pot_leases WHERE pot > ? AND pot < ?
+         AND NOT EXISTS (SELECT 1 FROM pots AS p WHERE p.name = pot_leases.pot)`,
+      range,
+    );
   }
 }
 

@@ -18,11 +18,11 @@ async function printed(...words: readonly string[]): Promise<string> {
 }
 
 const COMMANDS =
-  "backup books check completion doctor forecast init keygen listing pause pay payments recover reload resume routes schema serve try webhooks".split(
+  "backup books check completion doctor forecast init keygen listing mcp pause pay payments recover reload resume routes schema serve try webhooks".split(
     " ",
   );
 /** Those whose output is what a program wants anyway, or is nothing. */
-const WITHOUT_JSON: ReadonlySet<string> = new Set(["completion", "serve"]);
+const WITHOUT_JSON: ReadonlySet<string> = new Set(["completion", "mcp", "serve"]);
 
 test("the help names every command, and none that is not described here", async () => {
   const help = await printed("--help");

@@ -62,6 +62,12 @@ describe("what is unspent", () => {
     });
   });
 
+  test("goes back in one where all of it is meant: what is left of a payment could not", () => {
+    expect(plan(credits(1_000_000n, 500_000n))).toBe(
+      "$0.5 of the balance are in use now: try again when no request has them, or say --amount",
+    );
+  });
+
   test("is not asked for where not all of an amount can be had, nor where none is free", () => {
     expect(plan(credits(6_500_000n), { network: "base", amount: "$3" })).toMatch(
       /^only \$2 of it are what payments can be paid back of: .*another network/,
@@ -69,7 +75,7 @@ describe("what is unspent", () => {
     expect(plan(credits(1_000_000n, 500_000n), { amount: "$1.25" })).toBe(
       "$1 of the balance are free, and $0.5 are in use now: try again when no request has them",
     );
-    expect(plan(credits(0n, 500_000n))).toMatch(/^\$0 of the balance are free, and \$0\.5/);
+    expect(plan(credits(0n, 500_000n), { amount: "$0.1" })).toMatch(/^\$0 .* free, and \$0\.5/);
     expect(plan(credits(1n), { amount: "1.50" })).toMatch(/is not of the form \$0\.01/);
     expect(plan({ ...credits(1_000_000n), purchases: [] })).toMatch(/^only \$0 of it/);
   });

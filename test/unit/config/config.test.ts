@@ -97,6 +97,7 @@ describe("a configuration", () => {
       logging: { level: "info", format: "json", access: null },
       metrics: { routeHistograms: true },
       cors: "off",
+      mcp: null,
     });
     expect(config.routes).toEqual([
       {
@@ -216,6 +217,17 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     const text = GATEWAY.replace("http://localhost:8402", "https://example.com/api/");
 
     expect(parse(text + ROUTES).publicUrl).toBe("https://example.com/api");
+  });
+
+  test("reads mcp as a path, the usual one, or none, of the file and of each host", () => {
+    expect(parse(`${GATEWAY}${ROUTES}mcp: false`).mcp).toBeNull();
+    expect(parse(`${GATEWAY}${ROUTES}mcp: true`).mcp).toEqual({ path: "/mcp" });
+    expect(parse(`${GATEWAY}${ROUTES}mcp: {}`).mcp).toEqual({ path: "/mcp" });
+    const hosts =
+      "{ a.example: { routes: { GET /a: free } }, b.example: { mcp: false, routes: { GET /b: free } } }";
+    const { mcp, sites } = parse(`${GATEWAY}${ROUTES}mcp: { path: /tools/ }\nhosts: ${hosts}`);
+    expect(mcp).toEqual({ path: "/tools" });
+    expect(sites.map((site) => site.mcp)).toEqual([{ path: "/tools" }, null]);
   });
 
   test("reads cors as off, any or a list of origins", () => {

@@ -4,6 +4,8 @@ import { LedgerUnavailable, type Ledger, type MeteredSale } from "../../../src/l
 import { isBalanced, type CreditsSum } from "../../../src/ledger/credit-entries.ts";
 import {
   creditsPot,
+  quotaOwner,
+  quotaPot,
   TURNS_KEPT_MS,
   type PotDraw,
   type PotDrawn,
@@ -413,6 +415,28 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     expect(await forget(false)).toMatchObject({ unfinished: 0, payments: 1 });
     expect((await ledger.pots.balances([POT])).size).toBe(0);
     expect(await sum(ledger)).toMatchObject({ pots: 0, bought: PAID, used: PAID });
+  });
+
+  it("what a payer has for nothing is forgotten with him, where nobody is using it, and nobody else's", async () => {
+    const { ledger } = place();
+    const owner = { network: "base", hasKey: true } as const;
+    const potOf = (address: string, route: string): string =>
+      quotaPot(route, "payer", quotaOwner({ ...owner, address }), LATER_MS);
+    const own = potOf(PAYER, "GET /a");
+    const used = potOf(PAYER, "GET /b");
+    const others = potOf(`${PAYER.slice(0, -1)}f`, "GET /a");
+    const asked = { turn: 1, chunks: [], isHeld: false, base: 0n, first: 1n, wish: 1n };
+    const opens = { amount: 3n, untilMs: LATER_MS };
+    const pots = [own, used, others];
+    await ledger.pots.draw(pots.map((pot) => ({ ...asked, pot, opens })));
+    const back = { ...asked, turn: 2, isHeld: true, first: 0n, wish: 0n };
+    await ledger.pots.draw([own, others].map((pot) => ({ ...back, pot })));
+    const forgotten = await forgetAll((step) => ledger.forget(step), {
+      payer: PAYER,
+      isTried: false,
+    });
+    expect(forgotten.unfinished).toBe(0);
+    expect([...(await ledger.pots.balances(pots)).keys()].sort()).toEqual([used, others].sort());
   });
 
   it("what is used up is tidied away, once nobody can come late with a turn of it", async () => {

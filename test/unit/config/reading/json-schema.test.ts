@@ -140,6 +140,7 @@ describe("the JSON Schema of configuration files", () => {
       "discovery.llms: true",
       'store: {"url":"sqlite:./data/coinslot.db","keep":"90d","archive":"./data/archive"}',
       'logging.access: {"format":"json","file":"./data/access.log","query":false}',
+      'mcp: {"path":"/mcp"}',
     ]);
   });
 

@@ -55,3 +55,16 @@ test("a request is over once, however often that is said", () => {
   expect(idle.destroyed).toBe(true);
   expect(busy.destroyed).toBe(false);
 });
+
+test("of an end, those go that have been silent for long, asked or not, and no other", () => {
+  const { table, sockets, pass, begin } = full();
+  const [busy, silent] = sockets;
+  begin(busy);
+  pass(999);
+  table.endIdle(1_000);
+  expect(silent.destroyed).toBe(false);
+  pass(2);
+  table.endIdle(1_000);
+  expect(silent.destroyed).toBe(true);
+  expect(busy.destroyed).toBe(false);
+});

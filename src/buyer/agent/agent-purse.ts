@@ -1,0 +1,363 @@
+/**
+ * Buys what an agent asks for, within what its owner allows: reserves in the book, signs, writes down what it signed, and
+ * only then sends it. A call that is repeated gets what is kept of it, or presents the same payment again; while a
+ * signature of it can still be settled no second one is made.
+ */
+import { systemTime, type Time } from "../../time/time.ts";
+import { err, messageOf, ok, type Result } from "../../x402/result.ts";
+import type { BuyerKey } from "../buyer-key.ts";
+import { NoAnswer, type PaymentHeader } from "../exchange.ts";
+import type { Quote } from "../offer.ts";
+import { openSession } from "../sign-in.ts";
+import { amountText, type BuyerTerms } from "../terms.ts";
+import { chosenOf, weigh, type Weighed } from "../weighing.ts";
+import {
+  budgetFault,
+  dollarsOf,
+  sellerAt,
+  type Allowance,
+  type AllowedSeller,
+  type Dollars,
+} from "./allowance.ts";
+import type { Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
+import { keyOf, type AgentPurchase, type PurchaseBook, type Way } from "./purchase-book.ts";
+import type { ToldAnswer } from "./told-answer.ts";
+
+/** Calls that are made at a time; more are turned away. */
+export const MAX_CALLS_AT_ONCE = 64;
+/** So long after it was bought the same call is taken for a repetition of it, milliseconds. */
+export const REPEATED_WITHIN_MS = 15 * 60_000;
+/** How long a Solana payment can be settled: its blockhash is good for 150 slots, about a minute; milliseconds. */
+const BLOCKHASH_MS = 150_000;
+/** Clocks differ: a payment counts as void so long after its end, milliseconds. */
+const CLOCKS_MS = 60_000;
+
+export interface AgentPurseOptions {
+  readonly book: PurchaseBook;
+  readonly allowance: Allowance;
+  /** Null: nothing can be paid. */
+  readonly key: BuyerKey | null;
+  /** Solana: the node that is asked for a blockhash; undefined: a public one. */
+  readonly rpcUrl?: string | undefined;
+  /** Longest silence of a seller, milliseconds. */
+  readonly silenceMs: number;
+  /** Ends everything. */
+  readonly signal: AbortSignal;
+  readonly time?: Time;
+}
+
+export interface WantedCall {
+  readonly errand: Errand;
+  readonly way: Way;
+  /** Another one makes it another purchase. */
+  readonly occasion: string;
+  /** Ends it as long as nothing is signed. */
+  readonly signal: AbortSignal;
+  /** What a person has agreed to pay; null: nobody was asked. */
+  readonly agreed: Agreement | null;
+}
+
+/** What a person is asked, and agrees to. */
+export interface Agreement {
+  readonly dollars: Dollars;
+  readonly network: string;
+  readonly payTo: string;
+}
+
+/** What would be paid. */
+export interface OfferedPrice extends Agreement {
+  /** For people. */
+  readonly amount: string;
+  readonly seller: AllowedSeller;
+  readonly terms: BuyerTerms;
+}
+
+export type Bought =
+  /** Nothing was asked for it. */
+  | { readonly kind: "free"; readonly answer: ToldAnswer; readonly location: string | null }
+  /** `isRepeated`: it was bought before, and is told again. */
+  | { readonly kind: "served"; readonly purchase: AgentPurchase; readonly isRepeated: boolean }
+  /** Paid, or perhaps paid, or refused while it can still be settled. */
+  | { readonly kind: "unserved"; readonly purchase: AgentPurchase; readonly advice: string }
+  /** A person has to agree first. */
+  | { readonly kind: "ask"; readonly price: OfferedPrice }
+  /** Nothing is signed. */
+  | { readonly kind: "not bought"; readonly reason: string; readonly weighed: readonly Weighed[] };
+
+/** What a call would cost. */
+export interface Estimate {
+  readonly first: FirstAnswer;
+  readonly weighed: readonly Weighed[];
+  /** Null: none of the offers can be paid. */
+  readonly price: OfferedPrice | null;
+  /** Why it would not be bought; undefined: it would. */
+  readonly objection: string | undefined;
+}
+
+export class AgentPurse {
+  readonly #options: AgentPurseOptions;
+  readonly #time: Time;
+  /** By key of the call. */
+  readonly #calls = new Map<string, Promise<Bought>>();
+  #estimates = 0;
+
+  constructor(options: AgentPurseOptions) {
+    this.#options = options;
+    this.#time = options.time ?? systemTime;
+  }
+
+  /** Asks without paying; a sentence where nobody may be asked, or nothing can be read. */
+  async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, string>> {
+    const seller = sellerAt(errand.url, this.#options.allowance.sellers);
+    if (!seller.ok) return seller;
+    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE) return err(BUSY);
+    this.#estimates += 1;
+    try {
+      const first = await errand.ask(AbortSignal.any([signal, this.#options.signal]));
+      return first.ok ? ok(this.#estimated(first.value, seller.value)) : first;
+    } finally {
+      this.#estimates -= 1;
+    }
+  }
+
+  #estimated(first: FirstAnswer, seller: AllowedSeller): Estimate {
+    if (first.kind === "answer") return { first, weighed: [], price: null, objection: undefined };
+    const { allowance, key } = this.#options;
+    const { networks } = allowance;
+    const weighed = weigh(first.quote, { family: key?.kind ?? null, networks, allowedAssets: [] });
+    const terms = chosenOf(weighed);
+    if (terms === null)
+      return { first, weighed, price: null, objection: "none of the offers can be paid here" };
+    const dollars = dollarsOf(terms);
+    if (!dollars.ok) return { first, weighed, price: null, objection: dollars.error };
+    const price: OfferedPrice = {
+      dollars: dollars.value,
+      amount: amountText(terms),
+      network: terms.network.name,
+      payTo: terms.offer.payTo,
+      seller,
+      terms,
+    };
+    return { first, weighed, price, objection: this.#objection(price) };
+  }
+
+  #objection({ dollars, seller }: OfferedPrice): string | undefined {
+    const { allowance, key, book } = this.#options;
+    if (allowance.isDry) return "this is a dry run: the owner has nothing signed";
+    if (key === null) return "there is no key to pay with: the owner gives one with --key";
+    return budgetFault(dollars, seller, allowance, book.spent(this.#time.now(), seller.name));
+  }
+
+  /** The same call at the same time is made once, and told to everybody who has asked for it. */
+  async buy(wanted: WantedCall): Promise<Bought> {
+    const { errand, way, occasion } = wanted;
+    const seller = sellerAt(errand.url, this.#options.allowance.sellers);
+    if (!seller.ok) return notBought(seller.error);
+    const key = keyOf([...errand.parts, way, occasion]);
+    const running = this.#calls.get(key);
+    if (running !== undefined) return running;
+    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE) return notBought(BUSY);
+    const call = this.#buy(wanted, seller.value, key).finally(() => this.#calls.delete(key));
+    this.#calls.set(key, call);
+    return call;
+  }
+
+  async #buy(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
+    const before = this.#options.book.latest(key);
+    const known = before && (await this.#again(before, wanted));
+    if (known !== undefined) return known;
+    return wanted.way === "payment"
+      ? this.#pay(wanted, seller, key)
+      : this.#useAccount(wanted, seller, key);
+  }
+
+  /** What the same call has brought before; undefined: it is a new one. */
+  async #again(
+    before: AgentPurchase,
+    { errand, occasion }: WantedCall,
+  ): Promise<Bought | undefined> {
+    const { state, answer, payment, id, way } = before;
+    const now = this.#time.now();
+    if (state === "void" || state === "reserved") return undefined;
+    if (state === "served") {
+      const isNamed = occasion !== "";
+      if (!isNamed && now - before.at > REPEATED_WITHIN_MS) return undefined;
+      if (answer !== null) return { kind: "served", purchase: before, isRepeated: true };
+      return isNamed ? { kind: "unserved", purchase: before, advice: NOT_KEPT } : undefined;
+    }
+    if (way === "account") return { kind: "unserved", purchase: before, advice: ACCOUNT_LOST };
+    if (state === "over" || payment === null)
+      return { kind: "unserved", purchase: before, advice: OVER };
+    const isVoid = now > before.liveUntil;
+    // What its seller has refused, and nobody can settle any more, may be signed anew.
+    if (state === "refused" && isVoid) return undefined;
+    const outcome = await this.#present(id, errand, payment, state);
+    const isRefused = outcome.kind === "unserved" && outcome.purchase.state === "refused";
+    return isRefused && isVoid ? undefined : outcome;
+  }
+
+  async #pay(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
+    const { errand, agreed, way } = wanted;
+    const { allowance, book } = this.#options;
+    const purse = this.#options.key;
+    const first = await errand.ask(AbortSignal.any([wanted.signal, this.#options.signal]));
+    if (!first.ok) return notBought(first.error);
+    const { price, objection, weighed } = this.#estimated(first.value, seller);
+    if (first.value.kind === "answer") return { ...first.value, kind: "free" };
+    if (price === null || objection !== undefined || purse === null)
+      return notBought(objection ?? "there is nothing to pay with", weighed);
+    const { confirmAbove } = allowance;
+    if (confirmAbove !== null && price.dollars > confirmAbove && !isSame(price, agreed))
+      return { kind: "ask", price };
+    if (wanted.signal.aborted) return notBought("it was cancelled");
+    // From the check of the budgets to the reservation nothing else runs in this process, which has the book alone.
+    const { dollars, amount, network, payTo } = price;
+    const at = this.#time.now();
+    const whose = { seller: seller.name, what: errand.what, payer: purse.address };
+    const reserved = book.reserve({
+      ...whose,
+      key,
+      way,
+      at,
+      dollars,
+      amount,
+      network,
+      payTo,
+    });
+    if (!reserved.ok) return notBought(reserved.error);
+    const id = reserved.value;
+    const signed = await this.#sign(id, price.terms, first.value.quote, purse);
+    return signed.ok
+      ? this.#present(id, errand, signed.value, "reserved")
+      : notBought(signed.error);
+  }
+
+  /** Durable before it is told; a sentence where it could not be, and then nothing is left of it. */
+  async #sign(
+    id: number,
+    terms: BuyerTerms,
+    quote: Quote,
+    purse: BuyerKey,
+  ): Promise<Result<PaymentHeader, string>> {
+    const { book, rpcUrl } = this.#options;
+    try {
+      // The libraries behind it take half a second to load.
+      const { signPayment } = await import("../signing.ts");
+      const { payment, validBefore } = await signPayment({ purse, terms, quote, rpcUrl });
+      const endsAt = validBefore === null ? this.#time.now() + BLOCKHASH_MS : validBefore * 1_000;
+      book.keep(id, payment, endsAt + CLOCKS_MS);
+      return ok(payment);
+    } catch (cause) {
+      const reason = messageOf(cause);
+      book.conclude(id, { state: "void", transaction: null, reason, answer: null });
+      return err(`it could not be signed: ${reason}`);
+    }
+  }
+
+  async #present(
+    id: number,
+    errand: Errand,
+    payment: PaymentHeader,
+    before: AgentPurchase["state"],
+  ): Promise<Bought> {
+    const { book, signal } = this.#options;
+    // Whoever has asked may leave: what was signed is seen through.
+    // A refusal was heard: that it was taken then need not be feared.
+    const presented = await errand.present({ payment, wasSent: before === "open", signal });
+    const { receipt, reason, answer } = presented;
+    const transaction = receipt?.success === true ? receipt.transaction : null;
+    const state = stateOf(presented, before);
+    const isKept = state === "served";
+    book.conclude(id, { state, transaction, reason, answer: isKept ? answer : null });
+    const purchase = book.byId(id);
+    if (purchase === undefined) return notBought("the book has lost the purchase");
+    if (state === "served") return { kind: "served", purchase, isRepeated: false };
+    if (state === "void") return notBought(`nothing was paid: ${reason}`);
+    const advice =
+      state === "refused"
+        ? `the seller refuses the payment; it is void from ${isoOf(purchase.liveUntil)} on, and only then another one is signed for this call`
+        : state === "over"
+          ? OVER
+          : "make the same call again: the same payment is presented, and nothing is charged twice";
+    return { kind: "unserved", purchase, advice };
+  }
+
+  /** By a session: a pass, a grant, or a balance there. Sent once, since a second request may be debited again. */
+  async #useAccount(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
+    const { errand, way } = wanted;
+    const { allowance, book, silenceMs } = this.#options;
+    const purse = this.#options.key;
+    if (errand.askSignedIn === null) return notBought("a tool is paid by a payment only");
+    if (purse === null) return notBought("there is no key to sign in with");
+    if (allowance.isDry) return notBought("this is a dry run: the owner has nothing signed");
+    const signal = AbortSignal.any([wanted.signal, this.#options.signal]);
+    let session: Result<string, string>;
+    try {
+      const { networks } = allowance;
+      session = await openSession({ url: errand.url, purse, networks, silenceMs, signal });
+    } catch (cause) {
+      if (!(cause instanceof NoAnswer)) throw cause;
+      session = err(cause.message);
+    }
+    if (!session.ok) return notBought(session.error);
+    const at = this.#time.now();
+    const unknown = { amount: "what the account has there", network: "", payTo: "" };
+    const whose = { seller: seller.name, what: errand.what, payer: purse.address };
+    const reserved = book.reserve({ key, way, at, dollars: 0n, ...unknown, ...whose });
+    if (!reserved.ok) return notBought(reserved.error);
+    const id = reserved.value;
+    book.keep(id, null, 0);
+    const told = await errand.askSignedIn(session.value, signal);
+    if (told.kind === "answer" && (told.answer.status ?? 0) < 400) {
+      const reason = told.charged === null ? "nothing was debited" : `debited ${told.charged}`;
+      book.conclude(id, { state: "served", transaction: null, reason, answer: told.answer });
+    } else if (told.kind === "lost" && !told.neverLeft) {
+      book.conclude(id, { state: "over", transaction: null, reason: told.reason, answer: null });
+    } else {
+      const reason = told.kind === "answer" ? `the answer is ${told.answer.status}` : told.reason;
+      book.conclude(id, { state: "void", transaction: null, reason, answer: null });
+      if (told.kind === "answer") return { kind: "free", answer: told.answer, location: null };
+      return notBought(`the account does not pay for it: ${reason}`);
+    }
+    const purchase = book.byId(id);
+    if (purchase === undefined) return notBought("the book has lost the purchase");
+    if (purchase.state === "served") return { kind: "served", purchase, isRepeated: false };
+    return { kind: "unserved", purchase, advice: ACCOUNT_LOST };
+  }
+
+  /** Resolves when no call is under way. */
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#calls.values());
+  }
+}
+
+const BUSY = `${MAX_CALLS_AT_ONCE} calls are being made already: ask again when one of them is over`;
+const NOT_KEPT =
+  "it was bought and answered, and the answer is not kept any more; another occasion buys it anew";
+const OVER =
+  "the seller does not take the payment any more: show the seller the transaction, where there is one; another occasion buys it anew";
+const ACCOUNT_LOST =
+  "the answer was lost, and the balance may have paid for it: `balance` tells what is left, and another occasion asks anew";
+
+function notBought(reason: string, weighed: readonly Weighed[] = []): Bought {
+  return { kind: "not bought", reason, weighed };
+}
+
+function isSame(price: OfferedPrice, agreed: Agreement | null): boolean {
+  if (agreed === null) return false;
+  const { dollars, network, payTo } = price;
+  return dollars <= agreed.dollars && network === agreed.network && payTo === agreed.payTo;
+}
+
+function stateOf(
+  { kind, isOver, neverLeft }: ErrandOutcome,
+  before: AgentPurchase["state"],
+): AgentPurchase["state"] {
+  if (kind === "served") return "served";
+  if (kind === "refused") return neverLeft && before === "reserved" ? "void" : "refused";
+  return isOver ? "over" : "open";
+}
+
+function isoOf(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,251 @@
+/**
+ * A call of a tool at a seller that speaks MCP over HTTP, of either revision. The price is asked and the payment is
+ * shown in one connection; a call that is lost is made again with the same payment.
+ */
+import {
+  Client,
+  ProtocolError,
+  StreamableHTTPClientTransport,
+  type FetchLike,
+} from "@modelcontextprotocol/client";
+import { systemTime, type Time } from "../../time/time.ts";
+import { err, messageOf, ok, type Result } from "../../x402/result.ts";
+import { readHeaderJson, type Quote } from "../offer.ts";
+import { placeOf } from "../place.ts";
+import { PAUSES_MS } from "../presentation.ts";
+import type { PaymentReceipt } from "../receipt.ts";
+import type { Errand, FirstAnswer, ErrandOutcome, PresentingOptions } from "./errand.ts";
+import { PAYMENT_META, quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
+import { AnswerPot, type ToldAnswer } from "./told-answer.ts";
+
+/** The most that is read of one HTTP answer of such a seller, bytes: more than is told, as streams say more. */
+const MAX_READ_BYTES = 8 * 1024 * 1024;
+/** How long a connection may take to be made, and to be taken leave of, milliseconds. */
+const CONNECT_MS = 20_000;
+const LEAVE_MS = 2_000;
+/** Longest sentence of a seller that is told, characters. */
+const MAX_REASON = 500;
+
+export interface ToolCall {
+  readonly url: URL;
+  readonly tool: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+/** What one attempt has brought. */
+type Heard =
+  | { readonly kind: "price"; readonly quote: Quote; readonly receipt: PaymentReceipt | null }
+  | {
+      readonly kind: "answer";
+      readonly answer: ToldAnswer;
+      readonly isError: boolean;
+      readonly receipt: PaymentReceipt | null;
+    }
+  | { readonly kind: "pending" }
+  /** The seller says so itself. */
+  | { readonly kind: "failed"; readonly reason: string }
+  | { readonly kind: "lost"; readonly reason: string; readonly neverLeft: boolean };
+
+export class McpErrand implements Errand {
+  readonly what: string;
+  readonly parts: readonly string[];
+  readonly askSignedIn = null;
+  readonly #call: ToolCall;
+  readonly #silenceMs: number;
+  readonly #time: Time;
+  #client: Client | null = null;
+  /** Told that a stream of events has ended which cannot be gone on with. */
+  #onCut = (): void => undefined;
+
+  /** @param silenceMs longest wait for a result, milliseconds */
+  constructor(call: ToolCall, silenceMs: number, time: Time = systemTime) {
+    this.#call = call;
+    this.#silenceMs = silenceMs;
+    this.#time = time;
+    this.what = `tool ${call.tool} at ${placeOf(call.url)}`;
+    this.parts = ["mcp", call.url.href, call.tool, canonical(call.arguments)];
+  }
+
+  get url(): URL {
+    return this.#call.url;
+  }
+
+  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>> {
+    const heard = await this.#attempt(null, signal);
+    if (heard.kind === "price") return ok(heard);
+    if (heard.kind === "answer")
+      return ok({ kind: "answer", answer: heard.answer, location: null });
+    return err(heard.kind === "pending" ? "it settles what nobody has paid" : heard.reason);
+  }
+
+  async present({ payment, wasSent, signal }: PresentingOptions): Promise<ErrandOutcome> {
+    const told = { location: null, answer: null, isOver: false, neverLeft: false, reason: "" };
+    const envelope = readHeaderJson(payment.value);
+    let receipt: PaymentReceipt | null = null;
+    let mayBePaid = wasSent;
+    let reason = "";
+    for (const pauseMs of [...PAUSES_MS, null]) {
+      const heard = await this.#attempt(envelope, signal);
+      if (heard.kind === "price" || heard.kind === "answer") {
+        if (receipt?.success !== true) receipt = heard.receipt ?? receipt;
+      }
+      const isPaid = receipt?.success === true;
+      if (heard.kind === "price") {
+        const isDoubtful = isPaid || (mayBePaid && receipt?.success !== false);
+        const kind = isDoubtful ? "unserved" : "refused";
+        return { ...told, kind, receipt, reason: heard.quote.error, isOver: true };
+      }
+      if (heard.kind === "answer") {
+        const { answer, isError } = heard;
+        if (!isError) return { ...told, kind: "served", receipt, answer };
+        // A tool that fails may be charged for, by whoever settles first: only its receipt tells.
+        return {
+          ...told,
+          kind: "unserved",
+          receipt,
+          answer,
+          reason: `the tool failed: ${answer.body.slice(0, MAX_REASON)}`,
+        };
+      }
+      if (heard.kind === "failed")
+        return { ...told, kind: "unserved", receipt, reason: heard.reason };
+      mayBePaid ||= heard.kind === "pending" || !heard.neverLeft;
+      reason = heard.kind === "lost" ? heard.reason : "the payment is being settled";
+      if (pauseMs === null || signal.aborted) break;
+      await this.#time.sleep(pauseMs, signal);
+    }
+    if (mayBePaid || receipt?.success === true)
+      return { ...told, kind: "unserved", receipt, reason };
+    return { ...told, kind: "refused", receipt, reason, neverLeft: true };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    if (client === null) return;
+    const { transport } = client;
+    const leaving = new AbortController();
+    const left = async (): Promise<void> => {
+      if (transport instanceof StreamableHTTPClientTransport)
+        await transport.terminateSession().catch(() => undefined);
+      leaving.abort();
+    };
+    await Promise.race([left(), this.#time.sleep(LEAVE_MS, leaving.signal)]);
+    await client.close().catch(() => undefined);
+  }
+
+  async #attempt(payment: unknown, signal: AbortSignal): Promise<Heard> {
+    let client: Client;
+    try {
+      client = this.#client ??= await this.#connect(signal);
+    } catch (cause) {
+      return { kind: "lost", reason: this.#said(cause), neverLeft: true };
+    }
+    const { tool, arguments: args } = this.#call;
+    const meta = payment === null ? {} : { _meta: { [PAYMENT_META]: payment } };
+    const cut = new AbortController();
+    this.#onCut = () => cut.abort(new Error("the answer was cut"));
+    try {
+      const options = {
+        timeout: this.#silenceMs,
+        resetTimeoutOnProgress: true,
+        signal: AbortSignal.any([signal, cut.signal]),
+      };
+      const result = await client.callTool({ name: tool, arguments: args, ...meta }, options);
+      const { receipt, isPending } = receiptOfResult(result);
+      if (isPending) return { kind: "pending" };
+      const quote = quoteOfResult(result);
+      if (quote !== undefined) return { kind: "price", quote, receipt };
+      const isError = result.isError === true;
+      return { kind: "answer", answer: await toldOf(result), isError, receipt };
+    } catch (cause) {
+      if (cause instanceof ProtocolError) {
+        const quote = quoteOfError(cause.code, cause.data);
+        return quote === undefined
+          ? { kind: "failed", reason: this.#said(cause) }
+          : { kind: "price", quote, receipt: null };
+      }
+      // Whatever it was, this connection is not trusted with another attempt.
+      await this[Symbol.asyncDispose]();
+      return { kind: "lost", reason: this.#said(cause), neverLeft: false };
+    }
+  }
+
+  async #connect(signal: AbortSignal): Promise<Client> {
+    const info = { name: "coinslot", version: "1" };
+    const client = new Client(info, { versionNegotiation: { mode: "auto" } });
+    const transport = new StreamableHTTPClientTransport(this.#call.url, {
+      fetch: boundedFetch(signal, () => this.#onCut()),
+      requestInit: { redirect: "error" },
+    });
+    await client.connect(transport, { timeout: CONNECT_MS, signal });
+    return client;
+  }
+
+  #said(cause: unknown): string {
+    const { host } = this.#call.url;
+    const inner =
+      cause instanceof Error && cause.cause !== undefined ? `: ${messageOf(cause.cause)}` : "";
+    return `${host}: ${messageOf(cause)}${inner}`.slice(0, MAX_REASON).toWellFormed();
+  }
+}
+
+/** What names an event, so that a stream can be gone on with behind it. */
+const EVENT_ID = /(?:^|\n)id:/;
+
+/**
+ * No answer may be larger than is read, and none goes on when everything ends. The SDK waits for a result until its
+ * time is up when the stream that was to bring it has ended without: `onCut` is told.
+ */
+function boundedFetch(signal: AbortSignal, onCut: () => void): FetchLike {
+  return async (url, init) => {
+    const ends = init?.signal ? AbortSignal.any([init.signal, signal]) : signal;
+    const response = await fetch(url, { ...init, signal: ends });
+    if (response.body === null) return response;
+    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    const isCounted = isStream && init?.method === "POST";
+    const body = bounded(response.body, isCounted ? onCut : () => undefined);
+    const { status, statusText, headers } = response;
+    return new Response(ReadableStream.from(body), { status, statusText, headers });
+  };
+}
+
+async function* bounded(
+  body: AsyncIterable<Uint8Array>,
+  onEnd: () => void,
+): AsyncGenerator<Uint8Array> {
+  let [read, canGoOn] = [0, false];
+  try {
+    for await (const part of body) {
+      read += part.length;
+      if (read > MAX_READ_BYTES) throw new Error(`an answer of more than ${MAX_READ_BYTES} bytes`);
+      canGoOn ||= EVENT_ID.test(Buffer.from(part).toString("latin1"));
+      yield part;
+    }
+  } finally {
+    // Behind what was read last: a result in it has come by then.
+    if (!canGoOn) setImmediate(onEnd);
+  }
+}
+
+async function toldOf(result: Awaited<ReturnType<Client["callTool"]>>): Promise<ToldAnswer> {
+  const { content, structuredContent, isError } = result;
+  const said = {
+    content,
+    ...(structuredContent !== undefined && { structuredContent }),
+    ...(isError === true && { isError }),
+  };
+  const pot = new AnswerPot();
+  await pot.write(Buffer.from(JSON.stringify(said)));
+  return pot.told(null, "application/json");
+}
+
+/** JSON with the members of objects in one order, so that the same arguments are the same text. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) => {
+    const isObject = typeof each === "object" && each !== null && !Array.isArray(each);
+    return isObject
+      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : each;
+  });
+}

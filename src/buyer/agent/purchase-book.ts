@@ -1,0 +1,310 @@
+/**
+ * What an agent has bought, in a SQLite file: budgets are counted from it, a payment is in it before it is sent, and an
+ * answer before it is told. One process at a time has it.
+ */
+import { createHash } from "node:crypto";
+import { chmodSync, closeSync, mkdirSync, openSync, realpathSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue } from "node:sqlite";
+import { err, ok, type Result } from "../../x402/result.ts";
+import { isVersion } from "../../x402/x402.ts";
+import type { PaymentHeader } from "../exchange.ts";
+import type { Dollars, Spent } from "./allowance.ts";
+import type { ToldAnswer } from "./told-answer.ts";
+
+/**
+ * - `reserved`: nothing is signed yet. What a process leaves so is void: it signed nothing that it did not write.
+ * - `open`: signed, and it is not known what became of it, or it is paid and not served yet. Presented again.
+ * - `refused`: the seller says that nothing was settled. It could still settle what it holds, so nothing else is signed
+ *   for the same call before that is void, and the day's budget counts it.
+ * - `served`: the answer has come.
+ * - `over`: it is not served, and the seller does not take the payment any more.
+ * - `void`: what was signed never left.
+ */
+export type PurchaseState = "reserved" | "open" | "refused" | "served" | "over" | "void";
+
+/** How a call is paid: by a payment on chain, or by what the account has at the seller. */
+export type Way = "payment" | "account";
+
+export interface AgentPurchase {
+  readonly id: number;
+  /** SHA-256 of the call, hex. */
+  readonly key: string;
+  readonly state: PurchaseState;
+  readonly way: Way;
+  /** When it was begun, milliseconds since the epoch. */
+  readonly at: number;
+  /** The name of the seller's budget. */
+  readonly seller: string;
+  /** `GET https://…` without the query, or `tool NAME at https://…`. */
+  readonly what: string;
+  readonly dollars: Dollars;
+  /** For people. */
+  readonly amount: string;
+  readonly network: string;
+  readonly payTo: string;
+  readonly payer: string;
+  /** Null: it is not signed, or not needed any more. */
+  readonly payment: PaymentHeader | null;
+  /** Until when a payment can be settled, milliseconds since the epoch. */
+  readonly liveUntil: number;
+  /** Of its receipt; null: it is not known that it was paid. */
+  readonly transaction: string | null;
+  /** The last that was heard of it; "": nothing. */
+  readonly reason: string;
+  /** Null: it has not come, or is not kept any more. */
+  readonly answer: ToldAnswer | null;
+}
+
+/** What is written of a purchase when it is begun. */
+export type NewPurchase = Pick<
+  AgentPurchase,
+  "key" | "way" | "at" | "seller" | "what" | "dollars" | "amount" | "network" | "payTo" | "payer"
+>;
+
+/** What is known of a purchase after it was presented. */
+export type PurchaseOutcome = Pick<AgentPurchase, "state" | "transaction" | "reason" | "answer">;
+
+/** Purchases that are kept; older ones go, as far as they count in no budget and are not open. */
+export const MAX_PURCHASES = 10_000;
+/** Answers that are kept to be told again, the newest. */
+export const MAX_KEPT_ANSWERS = 256;
+/** Longest sentence that is kept, characters. */
+const MAX_REASON = 500;
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS purchases (
+  id INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('reserved', 'open', 'refused', 'served', 'over', 'void')),
+  way TEXT NOT NULL CHECK (way IN ('payment', 'account')),
+  day TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  seller TEXT NOT NULL,
+  what TEXT NOT NULL,
+  dollars TEXT NOT NULL,
+  amount TEXT NOT NULL,
+  network TEXT NOT NULL,
+  pay_to TEXT NOT NULL,
+  payer TEXT NOT NULL,
+  version INTEGER,
+  payment TEXT,
+  live_until INTEGER NOT NULL DEFAULT 0,
+  transaction_id TEXT,
+  reason TEXT NOT NULL DEFAULT '',
+  answer TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS purchases_by_key ON purchases (key);
+CREATE INDEX IF NOT EXISTS purchases_by_day ON purchases (day);
+CREATE INDEX IF NOT EXISTS purchases_live ON purchases (live_until) WHERE state IN ('open', 'refused');
+CREATE INDEX IF NOT EXISTS purchases_answered ON purchases (id) WHERE answer IS NOT NULL;
+PRAGMA user_version = 1;
+`;
+
+export class PurchaseBook {
+  readonly #database: DatabaseSync;
+  readonly #lock: DatabaseSync | null;
+
+  private constructor(database: DatabaseSync, lock: DatabaseSync | null) {
+    this.#database = database;
+    this.#lock = lock;
+  }
+
+  /**
+   * Opens the file, made with its folder where missing, for this process alone until it ends; or a sentence. `:memory:`
+   * is a book that nobody reads again.
+   */
+  static open(path: string): Result<PurchaseBook, string> {
+    try {
+      const file = path === ":memory:" ? path : madeFile(path);
+      const lock = path === ":memory:" ? null : lockOf(file);
+      if (lock === undefined) {
+        return err(
+          `another process has the purchases of ${path} open: end it, or give each its own --state, which has budgets of its own`,
+        );
+      }
+      const database = new DatabaseSync(file);
+      database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+      database.exec(SCHEMA);
+      // Whoever reserved them is gone, and has signed nothing that is not written.
+      database.exec("UPDATE purchases SET state = 'void' WHERE state = 'reserved'");
+      return ok(new PurchaseBook(database, lock));
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      return err(`the purchases of ${path} cannot be opened: ${reason}`);
+    }
+  }
+
+  /** Of the day of that moment, with what earlier days have signed and can still be settled. */
+  spent(now: number, seller: string): Spent {
+    const rows = this.#all(
+      `SELECT seller, dollars FROM purchases
+       WHERE way = 'payment' AND ((day = ?1 AND state <> 'void')
+         OR (day <> ?1 AND state IN ('open', 'refused') AND live_until > ?2))`,
+      dayOf(now),
+      now,
+    );
+    let [inAll, atSeller] = [0n, 0n];
+    for (const row of rows) {
+      const dollars = BigInt(text(row["dollars"]));
+      inAll += dollars;
+      if (row["seller"] === seller) atSeller += dollars;
+    }
+    return { inAll, atSeller };
+  }
+
+  /** The newest purchase of that call. */
+  latest(key: string): AgentPurchase | undefined {
+    const [row] = this.#all(`SELECT * FROM purchases WHERE key = ? ORDER BY id DESC LIMIT 1`, key);
+    return row && purchaseOf(row);
+  }
+
+  byId(id: number): AgentPurchase | undefined {
+    const [row] = this.#all(`SELECT * FROM purchases WHERE id = ?`, id);
+    return row && purchaseOf(row);
+  }
+
+  /** The newest first. */
+  list(limit: number): readonly AgentPurchase[] {
+    return this.#all(`SELECT * FROM purchases ORDER BY id DESC LIMIT ?`, limit).map(purchaseOf);
+  }
+
+  /** Its id; or a sentence where there is no room left. Durable when it returns. */
+  reserve(purchase: NewPurchase): Result<number, string> {
+    if (!this.#makeRoom(purchase.at)) {
+      return err(`${MAX_PURCHASES} purchases of today are in the book, and it holds no more`);
+    }
+    const { key, way, at, seller, what, dollars, amount, network, payTo, payer } = purchase;
+    const { lastInsertRowid } = this.#database
+      .prepare(
+        `INSERT INTO purchases (key, state, way, day, at, seller, what, dollars, amount, network, pay_to, payer)
+         VALUES (?, 'reserved', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      )
+      .run(key, way, dayOf(at), at, seller, what, String(dollars), amount, network, payTo, payer);
+    return ok(Number(lastInsertRowid));
+  }
+
+  /** What is about to be sent; null: a session, which is no payment. Durable when it returns. */
+  keep(id: number, payment: PaymentHeader | null, liveUntil: number): void {
+    this.#run(
+      `UPDATE purchases SET state = 'open', version = ?, payment = ?, live_until = ? WHERE id = ?`,
+      payment?.version ?? null,
+      payment?.value ?? null,
+      liveUntil,
+      id,
+    );
+  }
+
+  /** Durable when it returns. What was paid stays paid, and what was served stays served. */
+  conclude(id: number, { state, transaction, reason, answer }: PurchaseOutcome): void {
+    this.#run(
+      `UPDATE purchases SET state = ?2, transaction_id = coalesce(?3, transaction_id), reason = ?4, answer = ?5,
+         payment = CASE WHEN ?2 IN ('served', 'void') THEN NULL ELSE payment END
+       WHERE id = ?1 AND state <> 'served'`,
+      id,
+      state,
+      transaction,
+      reason.slice(0, MAX_REASON).toWellFormed(),
+      answer === null ? null : JSON.stringify(answer),
+    );
+    this.#run(
+      `UPDATE purchases SET answer = NULL WHERE answer IS NOT NULL AND id <=
+         (SELECT id FROM purchases WHERE answer IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+      MAX_KEPT_ANSWERS,
+    );
+  }
+
+  close(): void {
+    if (this.#database.isOpen) this.#database.close();
+    if (this.#lock?.isOpen) this.#lock.close();
+  }
+
+  /** Whether there is room for one more. */
+  #makeRoom(now: number): boolean {
+    const count = () => Number(this.#all("SELECT count(*) AS n FROM purchases")[0]?.["n"]);
+    const surplus = count() - MAX_PURCHASES + 1;
+    if (surplus <= 0) return true;
+    this.#run(
+      `DELETE FROM purchases WHERE id IN (SELECT id FROM purchases
+         WHERE day <> ? AND state <> 'reserved' AND NOT (state IN ('open', 'refused') AND live_until > ?)
+         ORDER BY id LIMIT ?)`,
+      dayOf(now),
+      now,
+      surplus,
+    );
+    return count() < MAX_PURCHASES;
+  }
+
+  #run(sql: string, ...values: SQLInputValue[]): void {
+    this.#database.prepare(sql).run(...values);
+  }
+
+  #all(sql: string, ...values: SQLInputValue[]): readonly Record<string, SQLOutputValue>[] {
+    return this.#database.prepare(sql).all(...values);
+  }
+}
+
+/** SHA-256 of parts that cannot be taken for one another, hex. */
+export function keyOf(parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+}
+
+/** `2026-08-01`, of UTC. */
+function dayOf(now: number): string {
+  return new Date(now).toISOString().slice(0, 10);
+}
+
+/** The file for its owner alone, absolute and without symbolic links, so that one file has one lock. */
+function madeFile(path: string): string {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  closeSync(openSync(path, "a", 0o600));
+  const file = realpathSync(path);
+  chmodSync(file, 0o600);
+  return file;
+}
+
+/** Held until the process ends, however it ends; undefined: another one holds it. */
+function lockOf(file: string): DatabaseSync | undefined {
+  closeSync(openSync(`${file}-lock`, "a", 0o600));
+  const lock = new DatabaseSync(`${file}-lock`, { timeout: 0 });
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return lock;
+  } catch (cause) {
+    lock.close();
+    if (Object(cause).errcode === SQLITE_BUSY) return undefined;
+    throw cause;
+  }
+}
+
+const SQLITE_BUSY = 5;
+
+function purchaseOf(row: Readonly<Record<string, SQLOutputValue>>): AgentPurchase {
+  const { version, payment, answer } = row;
+  const known = Number(version);
+  return {
+    id: Number(row["id"]),
+    key: text(row["key"]),
+    // What the CHECKs of the table allow.
+    state: text(row["state"]) as PurchaseState,
+    way: text(row["way"]) as Way,
+    at: Number(row["at"]),
+    seller: text(row["seller"]),
+    what: text(row["what"]),
+    dollars: BigInt(text(row["dollars"])),
+    amount: text(row["amount"]),
+    network: text(row["network"]),
+    payTo: text(row["pay_to"]),
+    payer: text(row["payer"]),
+    payment:
+      typeof payment === "string" && isVersion(known) ? { version: known, value: payment } : null,
+    liveUntil: Number(row["live_until"]),
+    transaction: typeof row["transaction_id"] === "string" ? row["transaction_id"] : null,
+    reason: text(row["reason"]),
+    answer: typeof answer === "string" ? JSON.parse(answer) : null,
+  };
+}
+
+function text(value: SQLOutputValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,246 @@
+/** What is signed for an agent's calls, how often, and what is presented again; sellers are scripted. */
+import { privateKeyToAccount, generatePrivateKey } from "viem/accounts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  AgentPurse,
+  MAX_CALLS_AT_ONCE,
+  REPEATED_WITHIN_MS,
+  type Bought,
+  type WantedCall,
+} from "../../../../src/buyer/agent/agent-purse.ts";
+import { readSeller, type Allowance } from "../../../../src/buyer/agent/allowance.ts";
+import type { Errand, ErrandOutcome } from "../../../../src/buyer/agent/errand.ts";
+import { PurchaseBook } from "../../../../src/buyer/agent/purchase-book.ts";
+import { readQuoteJson } from "../../../../src/buyer/offer.ts";
+import { ok } from "../../../../src/x402/result.ts";
+
+const CENT = 10n ** 34n;
+const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const account = privateKeyToAccount(generatePrivateKey());
+const key = { kind: "evm", address: account.address, account } as const;
+const answer = {
+  status: 200,
+  contentType: "",
+  bytes: 1,
+  isCut: false,
+  encoding: "text",
+  body: "a",
+} as const;
+
+const seller = readSeller("api.example.com", null);
+const allowance: Allowance = {
+  sellers: seller.ok ? [seller.value] : [],
+  networks: [],
+  ...{ perCall: 10n * CENT, perDay: 20n * CENT, perSeller: 20n * CENT, confirmAbove: 5n * CENT },
+  isDry: false,
+};
+
+let book: PurchaseBook;
+let now: number;
+/** Payments that were presented, in their order. */
+let shown: string[];
+/** Of each, whether it may have been taken before. */
+let sentBefore: boolean[];
+/** What the next presentations bring; then each is served. */
+let script: Partial<ErrandOutcome>[];
+
+beforeEach(() => {
+  const opened = PurchaseBook.open(":memory:");
+  if (!opened.ok) throw new Error(opened.error);
+  book = opened.value;
+  // Signatures are made by the real clock.
+  now = Date.now();
+  [shown, sentBefore, script] = [[], [], []];
+});
+
+afterEach(() => book.close());
+
+function quoteOf(cents: number, payTo: string) {
+  const amount = String(cents * 10_000);
+  const offer = { scheme: "exact", network: "base", payTo, maxAmountRequired: amount };
+  const asset = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+  const quote = readQuoteJson({
+    x402Version: 1,
+    accepts: [{ ...offer, asset, maxTimeoutSeconds: 60 }],
+  });
+  if (!quote.ok) throw new Error(quote.error);
+  return quote.value;
+}
+
+function errand(name: string, cents = 1, payTo = PAY_TO): Errand {
+  return {
+    url: new URL(`https://api.example.com/${name}`),
+    what: `GET ${name}`,
+    parts: [name],
+    ask: async () => ok({ kind: "price", quote: quoteOf(cents, payTo) }),
+    async present({ payment, wasSent }) {
+      // It is written before it is sent.
+      expect(book.list(100)).toContainEqual(expect.objectContaining({ payment }));
+      shown.push(payment.value);
+      sentBefore.push(wasSent);
+      const scripted = script.shift() ?? { kind: "served", answer };
+      const common = { receipt: null, reason: "", location: null, isOver: false, neverLeft: false };
+      return { ...common, kind: "unserved", answer: null, ...scripted };
+    },
+    askSignedIn: null,
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+}
+
+const purse = (more: Partial<Allowance> = {}) =>
+  new AgentPurse({
+    ...{ book, key, silenceMs: 1_000, signal: new AbortController().signal },
+    allowance: { ...allowance, ...more },
+    time: { now: () => now, sleep: async () => undefined, timeout: () => AbortSignal.abort() },
+  });
+
+function wanted(call: Errand, more: Partial<WantedCall> = {}): WantedCall {
+  const { signal } = new AbortController();
+  return { errand: call, way: "payment", occasion: "", signal, agreed: null, ...more };
+}
+
+const kinds = (all: readonly Bought[]) => all.map(({ kind }) => kind);
+
+describe("a call", () => {
+  test("that is made at the same time twice, and again, is paid once", async () => {
+    const it = purse();
+    const both = await Promise.all([it.buy(wanted(errand("a"))), it.buy(wanted(errand("a")))]);
+    expect(kinds(both)).toEqual(["served", "served"]);
+    now += REPEATED_WITHIN_MS;
+    expect(await it.buy(wanted(errand("a")))).toMatchObject({ kind: "served", isRepeated: true });
+    expect(shown).toHaveLength(1);
+    now += 1;
+    expect(await it.buy(wanted(errand("a")))).toMatchObject({ isRepeated: false });
+    expect(new Set(shown).size).toBe(2);
+  });
+
+  test("with an occasion is paid once for that, however late it is repeated", async () => {
+    const it = purse();
+    await it.buy(wanted(errand("a"), { occasion: "1" }));
+    await it.buy(wanted(errand("a"), { occasion: "2" }));
+    now += 100 * REPEATED_WITHIN_MS;
+    const again = await it.buy(wanted(errand("a"), { occasion: "1" }));
+    expect(again).toMatchObject({ kind: "served", isRepeated: true });
+    expect(shown).toHaveLength(2);
+  });
+
+  test("whose answer was lost presents the same payment, in the next process, too", async () => {
+    script = [
+      { kind: "unserved", reason: "cut" },
+      { kind: "unserved", reason: "cut" },
+    ];
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "unserved" });
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "unserved" });
+    // Long after the signature is void: it may have been settled before.
+    now += 100 * REPEATED_WITHIN_MS;
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({
+      kind: "served",
+      isRepeated: false,
+    });
+    expect(new Set(shown).size).toBe(1);
+    expect(sentBefore).toEqual([false, true, true]);
+  });
+
+  test("that was refused is signed anew only when nobody can settle the first signature any more", async () => {
+    script = [
+      { kind: "refused", reason: "no" },
+      { kind: "refused", reason: "no" },
+    ];
+    const first = await purse().buy(wanted(errand("a")));
+    expect(first).toMatchObject({
+      advice: expect.stringContaining("only then another one is signed"),
+    });
+    await purse().buy(wanted(errand("a")));
+    expect([new Set(shown).size, sentBefore]).toEqual([1, [false, false]]);
+    now = (book.list(1)[0]?.liveUntil ?? 0) + 1;
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "served" });
+    expect(new Set(shown).size).toBe(2);
+  });
+
+  test("that may have been paid and is not taken any more is never signed anew by itself", async () => {
+    script = [{ kind: "unserved", reason: "used before", isOver: true }];
+    await purse().buy(wanted(errand("a")));
+    now += 100 * REPEATED_WITHIN_MS;
+    const again = await purse().buy(wanted(errand("a")));
+    expect(again).toMatchObject({
+      kind: "unserved",
+      advice: expect.stringContaining("another occasion"),
+    });
+    expect(shown).toHaveLength(1);
+    expect(await purse().buy(wanted(errand("a"), { occasion: "2" }))).toMatchObject({
+      kind: "served",
+    });
+  });
+
+  test("that never left costs nothing of any budget", async () => {
+    script = [{ kind: "refused", reason: "nothing listens there", neverLeft: true }];
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "not bought" });
+    expect(book.spent(now, "api.example.com").inAll).toBe(0n);
+    // After it has once been refused, it has left.
+    script = [
+      { kind: "refused", reason: "no" },
+      { kind: "refused", reason: "gone", neverLeft: true },
+    ];
+    await purse().buy(wanted(errand("b")));
+    await purse().buy(wanted(errand("b")));
+    expect(book.spent(now, "api.example.com").inAll).toBe(CENT);
+  });
+
+  test("that was cancelled before anything was signed is not bought", async () => {
+    const left = AbortSignal.abort();
+    expect(await purse().buy(wanted(errand("a"), { signal: left }))).toMatchObject({
+      kind: "not bought",
+      reason: "it was cancelled",
+    });
+    expect(shown).toEqual([]);
+  });
+});
+
+describe("budgets", () => {
+  test("are exact for calls at the same time, whatever becomes of them", async () => {
+    script = [{ kind: "unserved" }, { kind: "refused" }, { kind: "unserved", isOver: true }];
+    const it = purse();
+    const calls = Array.from({ length: 30 }, (_, index) => it.buy(wanted(errand(`${index}`))));
+    const bought = await Promise.all(calls);
+    expect(bought.filter(({ kind }) => kind !== "not bought")).toHaveLength(20);
+    expect(shown).toHaveLength(20);
+    expect(book.spent(now, "api.example.com")).toEqual({ inAll: 20n * CENT, atSeller: 20n * CENT });
+    // The next day is another one.
+    now += 24 * 3_600_000 + REPEATED_WITHIN_MS;
+    expect(await it.buy(wanted(errand("x")))).toMatchObject({ kind: "served" });
+  });
+
+  test("bind each call, and a person is asked above what was said", async () => {
+    const it = purse();
+    expect(await it.buy(wanted(errand("dear", 11)))).toMatchObject({
+      kind: "not bought",
+      reason: "$0.11 is more than one call may cost, $0.1",
+    });
+    expect(await it.buy(wanted(errand("a", 5)))).toMatchObject({ kind: "served" });
+    const asked = await it.buy(wanted(errand("b", 6)));
+    expect(asked.kind).toBe("ask");
+    expect(book.spent(now, "").inAll).toBe(5n * CENT);
+    const agreed = asked.kind === "ask" ? asked.price : null;
+    // What a person has agreed to is not what it costs, or who is paid, by now.
+    const others = [errand("b", 7), errand("b", 6, "0x0000000000000000000000000000000000000001")];
+    for (const other of others)
+      expect(await it.buy(wanted(other, { agreed }))).toMatchObject({ kind: "ask" });
+    expect(await it.buy(wanted(errand("b", 6), { agreed }))).toMatchObject({ kind: "served" });
+  });
+
+  test("and sellers are the owner's: a dry run, no key, another host, another network", async () => {
+    for (const more of [{ isDry: true }, { networks: ["solana"] }, { sellers: [] }])
+      expect(await purse(more).buy(wanted(errand("a")))).toMatchObject({ kind: "not bought" });
+    expect(shown).toEqual([]);
+  });
+
+  test("more calls than may be made at a time are turned away", async () => {
+    const it = purse({ perDay: 1_000n * CENT, perSeller: 1_000n * CENT });
+    const calls = Array.from({ length: MAX_CALLS_AT_ONCE + 2 }, (_, index) =>
+      it.buy(wanted(errand(`${index}`))),
+    );
+    const bought = await Promise.all(calls);
+    expect(kinds(bought).filter((kind) => kind === "not bought")).toHaveLength(2);
+    expect(await it.buy(wanted(errand("late")))).toMatchObject({ kind: "served" });
+  });
+});

@@ -1,0 +1,170 @@
+/** The book of an agent's purchases: what counts in a budget and until when, what is kept, and who may have it. */
+import { mkdtemp, rm, stat, readdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  keyOf,
+  MAX_KEPT_ANSWERS,
+  MAX_PURCHASES,
+  PurchaseBook,
+  type AgentPurchase,
+  type NewPurchase,
+} from "../../../../src/buyer/agent/purchase-book.ts";
+
+const NOON = Date.parse("2026-08-01T12:00:00Z");
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const PAYMENT = { version: 2, value: "e30=" } as const;
+
+let folder: string;
+let path: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "coinslot-book-"));
+  path = join(folder, "below", "purchases.db");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+function open(at = path): PurchaseBook {
+  const book = PurchaseBook.open(at);
+  if (!book.ok) throw new Error(book.error);
+  return book.value;
+}
+
+const purchase: NewPurchase = {
+  ...{ key: keyOf(["a"]), way: "payment", at: NOON, seller: "a", what: "GET https://a/" },
+  ...{ dollars: 5n, amount: "$5", network: "base", payTo: "0x1", payer: "0x2" },
+};
+
+function reserve(book: PurchaseBook, more: Partial<NewPurchase> = {}): number {
+  const id = book.reserve({ ...purchase, ...more });
+  if (!id.ok) throw new Error(id.error);
+  return id.value;
+}
+
+const known = (state: AgentPurchase["state"], more: Partial<AgentPurchase> = {}) => ({
+  ...{ state, transaction: null, reason: "", answer: null },
+  ...more,
+});
+
+const answer = {
+  status: 200,
+  contentType: "",
+  bytes: 1,
+  isCut: false,
+  encoding: "text",
+  body: "a",
+} as const;
+
+test("what is reserved, signed, refused, served and over counts for its day, and what never left does not", () => {
+  using book = disposable(open());
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 0n, atSeller: 0n });
+  for (const state of ["open", "refused", "served", "over"] as const) {
+    const id = reserve(book, { seller: state });
+    book.keep(id, PAYMENT, NOON + HOUR);
+    book.conclude(id, known(state));
+  }
+  reserve(book);
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 25n, atSeller: 5n });
+  expect(book.spent(NOON, "refused")).toEqual({ inAll: 25n, atSeller: 5n });
+  const unsent = reserve(book, { dollars: 100n });
+  book.keep(unsent, PAYMENT, NOON + HOUR);
+  book.conclude(unsent, known("void"));
+  expect(book.spent(NOON, "a").inAll).toBe(25n);
+  // A balance was paid for when it was bought.
+  reserve(book, { way: "account", dollars: 100n });
+  expect(book.spent(NOON, "a").inAll).toBe(25n);
+});
+
+test("what can still be settled counts on the next day, too, and only as long as it can", () => {
+  using book = disposable(open());
+  const midnight = Date.parse("2026-08-02T00:00:00Z");
+  for (const [state, liveUntil] of [
+    ["open", midnight + HOUR],
+    ["refused", midnight + HOUR],
+    ["served", midnight + HOUR],
+    ["open", midnight - 1],
+  ] as const) {
+    const id = reserve(book);
+    book.keep(id, PAYMENT, liveUntil);
+    if (state !== "open") book.conclude(id, known(state));
+  }
+  expect(book.spent(midnight - 1, "a").inAll).toBe(20n);
+  expect(book.spent(midnight, "a").inAll).toBe(10n);
+  expect(book.spent(midnight + HOUR, "a").inAll).toBe(0n);
+});
+
+test("the next life finds what was written, and counts nothing that was never signed", () => {
+  const first = open();
+  const id = reserve(first);
+  first.keep(id, PAYMENT, NOON + HOUR);
+  reserve(first, { key: keyOf(["b"]), dollars: 100n });
+  first.close();
+  using book = disposable(open());
+  expect(book.latest(purchase.key)).toMatchObject({ state: "open", payment: PAYMENT, dollars: 5n });
+  expect(book.latest(keyOf(["b"]))).toMatchObject({ state: "void" });
+  expect(book.spent(NOON, "a").inAll).toBe(5n);
+});
+
+test("what was served stays served, keeps its answer, and forgets its payment", () => {
+  using book = disposable(open());
+  const id = reserve(book);
+  book.keep(id, PAYMENT, NOON + HOUR);
+  book.conclude(id, known("open", { transaction: "0x1", reason: "cut" }));
+  expect(book.byId(id)).toMatchObject({ state: "open", transaction: "0x1", payment: PAYMENT });
+  book.conclude(id, known("served", { answer }));
+  book.conclude(id, known("over", { reason: "late" }));
+  expect(book.byId(id)).toMatchObject({
+    state: "served",
+    transaction: "0x1",
+    answer,
+    payment: null,
+  });
+});
+
+test("the newest answers are kept, and of purchases as many as it holds: today's are not dropped for room", () => {
+  using book = disposable(open(":memory:"));
+  for (let count = 0; count < MAX_KEPT_ANSWERS + 3; count += 1) {
+    const id = reserve(book);
+    book.keep(id, PAYMENT, NOON + HOUR);
+    book.conclude(id, known("served", { answer }));
+  }
+  const kept = book.list(MAX_PURCHASES).filter((each) => each.answer !== null);
+  expect(kept).toHaveLength(MAX_KEPT_ANSWERS);
+  expect(kept.at(-1)?.id).toBe(4);
+  for (let count = MAX_KEPT_ANSWERS + 3; count < MAX_PURCHASES; count += 1) reserve(book);
+  expect(book.reserve(purchase)).toMatchObject({ ok: false });
+  // A day later the oldest make room, but for what is not over.
+  const live = book.list(1)[0]?.id ?? 0;
+  book.keep(live, PAYMENT, NOON + 3 * DAY);
+  expect(book.reserve({ ...purchase, at: NOON + DAY })).toMatchObject({ ok: true });
+  expect(book.byId(1)).toBeUndefined();
+  expect(book.byId(live)).toMatchObject({ state: "open" });
+  expect(book.list(MAX_PURCHASES + 1)).toHaveLength(MAX_PURCHASES);
+});
+
+test("one process has it at a time, and nobody else may read it", async () => {
+  const first = open();
+  expect(PurchaseBook.open(path)).toMatchObject({
+    error: expect.stringContaining("another process has the purchases"),
+  });
+  for (const name of await readdir(join(folder, "below"))) {
+    expect((await stat(join(folder, "below", name))).mode & 0o077, name).toBe(0);
+  }
+  first.close();
+  open().close();
+  expect(PurchaseBook.open(join(folder, "below", "purchases.db", "x"))).toMatchObject({
+    ok: false,
+  });
+});
+
+test("calls are told apart by all of their parts", () => {
+  expect(keyOf(["a", "b"])).not.toBe(keyOf(["ab"]));
+  expect(keyOf(["a", "", "b"])).not.toBe(keyOf(["a", "b", ""]));
+});
+
+function disposable(book: PurchaseBook): PurchaseBook & Disposable {
+  return Object.assign(book, { [Symbol.dispose]: () => book.close() });
+}
