@@ -2,17 +2,14 @@
 import {
   isShadowed,
   PUBLISHED_PATHS,
-  shadowPriceOf,
   siteNames,
   sitesOf,
   type Config,
-  priceOf,
   type OfferSettings,
   type PricedAction,
   type RouteAction,
   type RouteSettings,
   type Site,
-  type ToolSettings,
   toldPasses,
   toldMeter,
 } from "../config/config.ts";
@@ -26,7 +23,6 @@ import type { MemberTerms } from "../gateway/membership.ts";
 import { OfferPage, PLAIN_PAGES, type PageWriter } from "../gateway/offers/offer-page.ts";
 import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers, type NetworkStates } from "../payments/sale/offers.ts";
-import { ToolTable, type ToolTerms } from "../gateway/mcp/tool-table.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { GatewaySettings, SiteSettings } from "../gateway/work.ts";
@@ -51,12 +47,13 @@ import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { toolService } from "../tools/tool-service.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { freeTerms } from "./free-terms.ts";
 import { creditsOf, planTerms } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths } from "../publishing/publishing.ts";
 import { offersOf } from "../publishing/route-offers.ts";
-import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
+import type { Attodollars } from "../pricing/computed-price.ts";
 import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 
@@ -144,11 +141,8 @@ export function* snapshotSteps(
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const side = sideOf(action, engines, base);
     if (action.kind === "free") {
-      const shadow = shadowOf(route);
-      const { engine } = side;
-      const told = shadow === null ? {} : { shadow };
-      const tools = action.tools && new ToolTable(toolTerms(route, action.tools, config));
-      return () => ({ kind: "free", meter, engine, ...told, ...(tools && { tools }) });
+      const free = { ...freeTerms(route, action, config), meter, engine: side.engine };
+      return () => ({ kind: "free", ...free });
     }
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
@@ -252,36 +246,6 @@ export function* siteSteps(
 /** A proxy asks of its own clients' requests, and of no messages. */
 function toolsPath({ mcp, sidecar }: Pick<Config, "mcp" | "sidecar">): string | null {
   return sidecar === null ? (mcp?.path ?? null) : null;
-}
-
-/** Where its price is computed from the body, which passes unread, it is told between what. */
-function shadowOf(
-  route: RouteSettings,
-): NonNullable<Extract<RoutePlan, { kind: "free" }>["shadow"]> | null {
-  const range = shadowPriceOf(route);
-  const { action } = route;
-  if (action.kind !== "free" || action.shadow === undefined) return range;
-  const price = computedPrice(route, action.shadow);
-  if (price === undefined || price.readsBody) return range;
-  return (request) => {
-    const own = price.priceOf(request);
-    return own.ok ? dollarsText(own.value) : "no price";
-  };
-}
-
-/** What calls cost at a route to a server of tools. */
-function toolTerms(
-  { key }: RouteSettings,
-  terms: ToolSettings,
-  { routes }: Pick<Config, "routes">,
-): ToolTerms {
-  const tools = routes.flatMap((route) => {
-    const { tool, pattern, action } = route;
-    if (tool?.of !== key) return [];
-    const price = action.kind === "priced" ? priceOf(route) : null;
-    return [{ name: tool.name, path: pattern, isDenied: action.kind === "deny", price }];
-  });
-  return { ...terms, tools };
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {

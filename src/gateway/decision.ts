@@ -332,11 +332,10 @@ export function decideSale(
   snapshot: Snapshot,
   request: InboundRequest,
   plan: PricedPlan,
-  place: Place,
-  called?: CalledTool,
+  { called, ...place }: Place & { readonly called?: CalledTool },
 ): MemberDecision | PricedDecision {
   const { method = "" } = request;
-  const { protocol, earlier } = snapshot;
+  const { earlier } = snapshot;
   const brought = called?.brought ?? broughtBy(snapshot, request);
   const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
   const { conversation, resource = snapshot.publicUrl + place.target } = called ?? {};

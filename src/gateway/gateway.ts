@@ -54,7 +54,6 @@ import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
-  versionOf,
   type Decision,
   type PresentedDecision,
   type PricedDecision,
@@ -398,7 +397,7 @@ export class Gateway {
     outcome: Outcome,
     work: HeldWork | null = null,
   ): RequestEnding | Promise<RequestEnding> {
-    const { visitor, decision, client, lines, challenge } = visit;
+    const { visitor, decision, lines } = visit;
     const { meter } = decision.plan;
     switch (outcome.kind) {
       case "crowded":

@@ -204,7 +204,5 @@ export const route = z.union(
   "must be free, deny, a price such as $0.01, or a map with a price",
 );
 
-export type WrittenRoute = z.output<typeof route>;
 export type PriceBlock = z.output<typeof priceBlock>;
-export type WrittenTool = z.output<typeof tool>;
 export type UnpaidForm = (typeof UNPAID_FORMS)[number];

@@ -174,7 +174,10 @@ function resolveAction(
   parts: OfRoute,
 ): RouteAction | undefined {
   const { pricing, upstreams } = parts;
-  if (!("kind" in value)) return resolveBlock(value, path, parts);
+  if (!("kind" in value)) {
+    const isServer = parts.context.tree.has([...path, "tools"]);
+    return isServer ? resolveServer(value, path, parts) : resolveBlock(value, path, parts);
+  }
   if (value.kind === "deny") return { kind: "deny" };
   const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
@@ -216,6 +219,18 @@ function resolveTools(
   });
 }
 
+/** What it leads to is free, but for calls of its tools. */
+function resolveServer(
+  { upstream: written, unpaid = "auto", telling = true }: Partial<PriceBlock>,
+  path: Path,
+  { context, upstreams, read, upstream: usual }: OfRoute,
+): RouteAction {
+  refuseBesideTools(path, read, context);
+  const own = written === undefined ? usual : undefined;
+  const upstream = own ?? upstreams.resolve(path, written);
+  return { kind: "free", upstream, tools: { unpaid, telling } };
+}
+
 function upstreamOf(action: RouteAction): string | undefined {
   return action.kind === "deny" ? undefined : action.upstream;
 }
@@ -229,11 +244,6 @@ function resolveBlock(
   const { price, accept, payTo } = block;
   const usual = block.upstream === undefined ? parts.upstream : undefined;
   const upstream = usual ?? upstreams.resolve(path, block.upstream);
-  if (block.tools !== undefined || context.tree.has([...path, "tools"])) {
-    const { unpaid = "auto", telling = true } = block;
-    refuseBesideTools(path, parts.read, context);
-    return { kind: "free", upstream, tools: { unpaid, telling } };
-  }
   if (price !== undefined && "kind" in price && price.kind === "free") {
     refuseBesideFree(block, path, context);
     return { kind: "free", upstream };

@@ -35,8 +35,11 @@ export function toolKey(
   const isPrefix = name.endsWith(ALL);
   const written = Buffer.from(isPrefix ? name.slice(0, -1) : name).toString("hex");
   const key = `POST ${pattern}#${name}`;
-  const at = `${pattern}%23${isPrefix ? "from" : "tool"}.${written}`;
-  return ok({ key, methods: ["POST"], pattern: at, segments });
+  const mark = `%23${isPrefix ? "from" : "tool"}.${written}`;
+  const last = segments.at(-1);
+  const text = (last?.kind === "static" ? last.text : "") + mark;
+  const own = [...segments.slice(0, -1), { kind: "static", text } as const];
+  return ok({ key, methods: ["POST"], pattern: pattern + mark, segments: own });
 }
 
 export function refuseBesideTools(

@@ -53,6 +53,10 @@ export interface BoughtCall {
   readonly session: string;
 }
 
+/** The first revision without sessions: its results say what they are. */
+const STATELESS = "2026-07-28";
+const COMPLETE = { resultType: "complete" } as const;
+
 export class Conversation implements Speech {
   readonly call: Call | null;
   /** What a payment is bound to by its first use, and what it has bought; undefined: no call. */
@@ -60,6 +64,7 @@ export class Conversation implements Speech {
   readonly #id: RpcId | null;
   readonly #hearing: Hearing;
   readonly #list: ToolList;
+  readonly #isStateless: boolean;
   #sold: SoldCall | null = null;
   #verdict: Verdict | null = null;
 
@@ -67,8 +72,9 @@ export class Conversation implements Speech {
     message: { readonly id: RpcId | null; readonly call: Call | null },
     hearing: Hearing,
     list: ToolList,
-    { place, session }: BoughtCall,
+    { place, session, revision = "" }: BoughtCall & { readonly revision?: string | undefined },
   ) {
+    this.#isStateless = revision >= STATELESS;
     this.#id = message.id;
     this.call = message.call;
     if (message.call !== null) {
@@ -102,7 +108,9 @@ export class Conversation implements Speech {
   /** An answer of our own, in the words of who asks. */
   tell(answer: Answer): Answer {
     if (this.call === null || this.#hearing === "status" || answer.body === null) return answer;
-    const told = this.#toldOf(answer);
+    const said = this.#toldOf(answer);
+    const told =
+      this.#isStateless && "result" in said ? { result: { ...COMPLETE, ...said.result } } : said;
     const message = JSON.stringify({ jsonrpc: "2.0", id: this.#id, ...told });
     const { bytes: _, type: __, ...rest } = answer;
     if (this.#hearing === "document") return { ...rest, status: 200, body: message };

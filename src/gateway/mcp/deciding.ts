@@ -4,7 +4,7 @@
  */
 import { noteAsked, keepBody, type InboundRequest } from "../message/inbound.ts";
 import { hasRequestBody } from "../message/request-body.ts";
-import { valuesOf } from "../message/field-values.ts";
+import { valueOf, valuesOf } from "../message/field-values.ts";
 import { metaPayment, PAYMENT_META } from "../../x402/mcp.ts";
 import { broughtBy, type Brought } from "../brought.ts";
 import { decideSale, type Decision, type FreeDecision, type Snapshot } from "../decision.ts";
@@ -30,6 +30,13 @@ const UNCLEAR = "the name is close to that of another tool, or none that all rea
 /** Methods of streamable HTTP that carry no message. */
 const WITHOUT_MESSAGE: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
 
+/** A request, and by what it is judged. */
+interface Ground {
+  readonly decision: ToolsDecision;
+  readonly snapshot: Snapshot;
+  readonly request: InboundRequest;
+}
+
 /** In one place, since its body is waited for. */
 export function decideByMessage(
   visitor: Visitor,
@@ -37,6 +44,7 @@ export function decideByMessage(
   snapshot: Snapshot,
 ): Decision | Promise<Decision> {
   const { request } = visitor;
+  const ground = { decision, snapshot, request };
   const { method = "" } = request;
   // A switched connection carries whatever both ends like.
   if (visitor.replaying === null || request.headers.upgrade !== undefined) {
@@ -44,18 +52,12 @@ export function decideByMessage(
   }
   if (WITHOUT_MESSAGE.has(method)) {
     if (hasRequestBody(request)) return rejected(400, `a ${method} has no body here`);
-    visitor.speech = conversationOf(
-      { id: null, call: null },
-      "status",
-      decision,
-      snapshot,
-      request,
-    );
+    visitor.speech = conversationOf({ id: null, call: null }, "status", ground);
     return decision;
   }
   if (method !== "POST") return { kind: "method-not-allowed", allow: "GET, HEAD, POST, DELETE" };
   const read = readPricedBody(visitor, MAX_MESSAGE_BYTES);
-  const decided = (body: PricedBody): Decision => byBody(visitor, body, decision, snapshot);
+  const decided = (body: PricedBody): Decision => byBody(visitor, body, ground);
   return read instanceof Promise ? read.then(decided) : decided(read);
 }
 
@@ -63,13 +65,8 @@ function rejected(status: 400 | 411 | 413 | 415, detail: string): Decision {
   return { kind: "rejected", status, detail };
 }
 
-function byBody(
-  visitor: Visitor,
-  read: PricedBody,
-  decision: ToolsDecision,
-  snapshot: Snapshot,
-): Decision {
-  const { request } = visitor;
+function byBody(visitor: Visitor, read: PricedBody, ground: Ground): Decision {
+  const { decision, request } = ground;
   switch (read.kind) {
     case "gone":
       return { kind: "left", meter: decision.plan.meter };
@@ -80,43 +77,36 @@ function byBody(
     case "whole": {
       const { message, body } = readMessage(read.body, request.rawHeaders);
       keepBody(request, body);
-      return byMessage(visitor, message, decision, snapshot);
+      return byMessage(visitor, message, ground);
     }
   }
 }
 
-function byMessage(
-  visitor: Visitor,
-  message: Message,
-  decision: ToolsDecision,
-  snapshot: Snapshot,
-): Decision {
-  const { request } = visitor;
+function byMessage(visitor: Visitor, message: Message, ground: Ground): Decision {
+  const { decision, snapshot, request } = ground;
   if (message.kind === "refused") {
     const { id, code, detail } = message;
     return { kind: "misread", id, code, detail, meter: decision.plan.meter };
   }
   const id = message.kind === "list" ? message.id : null;
   if (message.kind !== "call") {
-    visitor.speech = conversationOf({ id, call: null }, "status", decision, snapshot, request);
+    visitor.speech = conversationOf({ id, call: null }, "status", ground);
     return decision;
   }
   const inLines = broughtBy(snapshot, request);
   const { tools } = decision.plan;
-  const usual = hearingOf(request, inLines.kind !== "challenge");
-  const hearing = tools.unpaid === "auto" ? usual : tools.unpaid === "status" ? "status" : usual;
+  const isPaidByLine = inLines.kind !== "challenge";
+  const hearing = tools.unpaid === "status" ? "status" : hearingOf(request, isPaidByLine);
   const called = { id: message.id, call: message };
-  const conversation = conversationOf(called, hearing, decision, snapshot, request);
+  const conversation = conversationOf(called, hearing, ground);
   visitor.speech = conversation;
-  return byCall(visitor, message, { conversation, inLines }, decision, snapshot);
+  return byCall(message, { conversation, inLines }, ground);
 }
 
 function byCall(
-  { request }: Visitor,
   call: Call,
   { conversation, inLines }: { readonly conversation: Conversation; readonly inLines: Brought },
-  decision: ToolsDecision,
-  snapshot: Snapshot,
+  { decision, snapshot, request }: Ground,
 ): Decision {
   const { target, path } = decision;
   const { name } = call;
@@ -133,8 +123,8 @@ function byCall(
   if (plan.kind === "free") return { kind: "free", plan, target, path };
   const resource = `${snapshot.publicUrl}${path}#${encodeURIComponent(name)}`;
   const brought = broughtInCall(call, inLines);
-  const place = { target, path: found.path };
-  return decideSale(snapshot, request, plan, place, { conversation, resource, brought });
+  const called = { conversation, resource, brought };
+  return decideSale(snapshot, request, plan, { target, path: found.path, called });
 }
 
 /** With two payments nobody could say which one is meant. */
@@ -153,11 +143,12 @@ function broughtInCall({ payment }: Call, inLines: Brought): Brought {
 function conversationOf(
   message: ConstructorParameters<typeof Conversation>[0],
   hearing: Hearing,
-  { plan: { tools }, path }: ToolsDecision,
-  snapshot: Snapshot,
-  request: InboundRequest,
+  { decision, snapshot, request }: Ground,
 ): Conversation {
-  const list = new ToolList(tools);
+  const { plan, path } = decision;
+  const list = new ToolList(plan.tools);
   const session = valuesOf(request.rawHeaders, "mcp-session-id").join();
-  return new Conversation(message, hearing, list, { place: snapshot.site + path, session });
+  const revision = valueOf(request.rawHeaders, "mcp-protocol-version");
+  const place = snapshot.site + path;
+  return new Conversation(message, hearing, list, { place, session, revision });
 }

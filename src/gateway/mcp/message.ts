@@ -17,8 +17,8 @@ const MAX_VALUES = 65_536;
 /** Longest id, characters. */
 const MAX_ID = 256;
 
-export const CALL = "tools/call";
-export const LIST = "tools/list";
+const CALL = "tools/call";
+const LIST = "tools/list";
 
 export type RpcId = string | number;
 

@@ -163,13 +163,15 @@ export class RewrittenResponse implements InboundResponse {
       this.#body.add(held.subarray(end));
       const read = this.#eventOf(held.subarray(0, end));
       if (read instanceof Promise) {
-        return read.then(async (text) => {
-          this.#inner.write(text);
-          await this.#passEvents();
-        });
+        return this.#passLater(read);
       }
       isTaken = this.#inner.write(read);
     }
+  }
+
+  async #passLater(event: Promise<Buffer>): Promise<void> {
+    this.#inner.write(await event);
+    await this.#passEvents();
   }
 
   #giveUpEvent(held: Buffer): void {
@@ -268,7 +270,12 @@ export class RewrittenResponse implements InboundResponse {
   }
 
   #after(next: () => void | Promise<void>): void {
-    this.#hold((this.#pending ?? Promise.resolve()).then(next));
+    this.#hold(this.#behind(this.#pending, next));
+  }
+
+  async #behind(pending: Promise<void> | null, next: () => void | Promise<void>): Promise<void> {
+    await pending;
+    await next();
   }
 }
 
