@@ -155,6 +155,9 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "unpriced":
       return "priced";
     case "rejected":
+    case "misread":
+    case "crowded":
+    case "left":
       return "refused";
     case "denied":
       return answer?.status === 404 ? "unmatched" : "denied";

@@ -135,6 +135,7 @@ describe("the JSON Schema of configuration files", () => {
       'routes.*.repeat.for: "1h"',
       "routes.*.repeat.times: 100",
       "routes.*.credits: true",
+      "routes.*.tools.*.credits: true",
       "discovery.wellKnown: true",
       "discovery.openapi: true",
       "discovery.llms: true",
