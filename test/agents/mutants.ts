@@ -104,8 +104,8 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "signs anew where the first payment may have been taken",
     file: PURSE,
-    find: 'if (state === "over" || payment === null)\n      return',
-    put: 'if (state === "over" || payment === null)\n      return undefined ??',
+    find: 'return { kind: "unserved", purchase: before, advice: OVER };',
+    put: "return undefined;",
   },
   {
     name: "signs twice for the same call at the same time",
