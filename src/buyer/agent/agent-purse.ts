@@ -143,7 +143,7 @@ export class AgentPurse {
 
   #objection({ dollars, seller }: OfferedPrice): string | undefined {
     const { allowance, key, book } = this.#options;
-    if (allowance.isDry) return "this is a dry run: the owner has nothing signed";
+    if (allowance.isDry) return DRY;
     if (key === null) return "there is no key to pay with: the owner gives one with --key";
     return budgetFault(dollars, seller, allowance, book.spent(this.#time.now(), seller.name));
   }
@@ -183,11 +183,13 @@ export class AgentPurse {
       const isNamed = occasion !== "";
       if (!isNamed && now - before.at > REPEATED_WITHIN_MS) return undefined;
       if (answer !== null) return { kind: "served", purchase: before, isRepeated: true };
-      return isNamed ? { kind: "unserved", purchase: before, advice: NOT_KEPT } : undefined;
+      return { kind: "unserved", purchase: before, advice: NOT_KEPT };
     }
     if (way === "account") return { kind: "unserved", purchase: before, advice: ACCOUNT_LOST };
     if (state === "over" || payment === null)
       return { kind: "unserved", purchase: before, advice: OVER };
+    // What was signed could be settled by whoever is shown it.
+    if (this.#options.allowance.isDry) return { kind: "unserved", purchase: before, advice: DRY };
     const isVoid = now > before.liveUntil;
     // What its seller has refused, and nobody can settle any more, may be signed anew.
     if (state === "refused" && isVoid) return undefined;
@@ -264,7 +266,8 @@ export class AgentPurse {
     // Whoever has asked may leave: what was signed is seen through.
     // A refusal was heard: that it was taken then need not be feared.
     const presented = await errand.present({ payment, wasSent: before === "open", signal });
-    const { receipt, reason, answer } = presented;
+    const { receipt, answer, location } = presented;
+    const reason = location === null ? presented.reason : `it leads to ${location}: ask there`;
     const transaction = receipt?.success === true ? receipt.transaction : null;
     const state = stateOf(presented, before);
     const isKept = state === "served";
@@ -289,7 +292,7 @@ export class AgentPurse {
     const purse = this.#options.key;
     if (errand.askSignedIn === null) return notBought("a tool is paid by a payment only");
     if (purse === null) return notBought("there is no key to sign in with");
-    if (allowance.isDry) return notBought("this is a dry run: the owner has nothing signed");
+    if (allowance.isDry) return notBought(DRY);
     const signal = AbortSignal.any([wanted.signal, this.#options.signal]);
     let session: Result<string, string>;
     try {
@@ -332,6 +335,7 @@ export class AgentPurse {
 }
 
 const BUSY = `${MAX_CALLS_AT_ONCE} calls are being made already: ask again when one of them is over`;
+const DRY = "this is a dry run: the owner has nothing signed";
 const NOT_KEPT =
   "it was bought and answered, and the answer is not kept any more; another occasion buys it anew";
 const OVER =

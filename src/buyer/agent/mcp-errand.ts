@@ -9,13 +9,14 @@ import {
   type FetchLike,
 } from "@modelcontextprotocol/client";
 import { systemTime, type Time } from "../../time/time.ts";
+import { PAYMENT_META } from "../../x402/mcp.ts";
 import { err, messageOf, ok, type Result } from "../../x402/result.ts";
 import { readHeaderJson, type Quote } from "../offer.ts";
 import { placeOf } from "../place.ts";
 import { PAUSES_MS } from "../presentation.ts";
 import type { PaymentReceipt } from "../receipt.ts";
 import type { Errand, FirstAnswer, ErrandOutcome, PresentingOptions } from "./errand.ts";
-import { PAYMENT_META, quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
+import { quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
 import { AnswerPot, type ToldAnswer } from "./told-answer.ts";
 
 /** The most that is read of one HTTP answer of such a seller, bytes: more than is told, as streams say more. */
@@ -160,7 +161,7 @@ export class McpErrand implements Errand {
       return { kind: "answer", answer: await toldOf(result), isError, receipt };
     } catch (cause) {
       if (cause instanceof ProtocolError) {
-        const quote = quoteOfError(cause.code, cause.data);
+        const quote = quoteOfError(cause);
         return quote === undefined
           ? { kind: "failed", reason: this.#said(cause) }
           : { kind: "price", quote, receipt: null };
@@ -175,7 +176,7 @@ export class McpErrand implements Errand {
     const info = { name: "coinslot", version: "1" };
     const client = new Client(info, { versionNegotiation: { mode: "auto" } });
     const transport = new StreamableHTTPClientTransport(this.#call.url, {
-      fetch: boundedFetch(signal, () => this.#onCut()),
+      fetch: boundedFetch(signal, () => this.#onCut, this.#time),
       requestInit: { redirect: "error" },
     });
     await client.connect(transport, { timeout: CONNECT_MS, signal });
@@ -190,6 +191,8 @@ export class McpErrand implements Errand {
   }
 }
 
+/** By then the SDK has read what came last, milliseconds: a result in it has ended the attempt. */
+const READ_BY_MS = 1_000;
 /** What names an event, so that a stream can be gone on with behind it. */
 const EVENT_ID = /(?:^|\n)id:/;
 
@@ -197,14 +200,17 @@ const EVENT_ID = /(?:^|\n)id:/;
  * No answer may be larger than is read, and none goes on when everything ends. The SDK waits for a result until its
  * time is up when the stream that was to bring it has ended without: `onCut` is told.
  */
-function boundedFetch(signal: AbortSignal, onCut: () => void): FetchLike {
+function boundedFetch(signal: AbortSignal, current: () => () => void, time: Time): FetchLike {
   return async (url, init) => {
+    // Of the attempt that asks.
+    const onCut = current();
     const ends = init?.signal ? AbortSignal.any([init.signal, signal]) : signal;
     const response = await fetch(url, { ...init, signal: ends });
     if (response.body === null) return response;
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const isCounted = isStream && init?.method === "POST";
-    const body = bounded(response.body, isCounted ? onCut : () => undefined);
+    const onEnd = (): void => void time.sleep(READ_BY_MS, signal).then(onCut);
+    const body = bounded(response.body, isCounted ? onEnd : () => undefined);
     const { status, statusText, headers } = response;
     return new Response(ReadableStream.from(body), { status, statusText, headers });
   };
@@ -223,8 +229,7 @@ async function* bounded(
       yield part;
     }
   } finally {
-    // Behind what was read last: a result in it has come by then.
-    if (!canGoOn) setImmediate(onEnd);
+    if (!canGoOn) onEnd();
   }
 }
 

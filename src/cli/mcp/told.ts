@@ -28,7 +28,7 @@ const MAX_EXTENSION = 4_000;
 
 export function facts(said: Facts, answer: ToldAnswer | null = null): ToolAnswer {
   const head = answer === null ? said : { ...said, answer: headOf(answer), note: THEIRS };
-  const content = [{ type: "text" as const, text: JSON.stringify(head, null, 1) }];
+  const content = [{ type: "text" as const, text: JSON.stringify(head) }];
   if (answer !== null) content.push({ type: "text", text: answer.body });
   return { content };
 }

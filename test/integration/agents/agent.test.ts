@@ -31,7 +31,10 @@ beforeAll(async () => {
 `;
   const listen = `127.0.0.1:${await freePort()}`;
   gateway = await startGateway({
-    ...{ chain, routes, listen, publicUrl: `http://${listen}` },
+    chain,
+    routes,
+    listen,
+    publicUrl: `http://${listen}`,
     backend: (request, response) => answer(request, response),
   });
   buyer = await richBuyer(chain);
@@ -271,7 +274,10 @@ describe.each([
     slow = { asked: Promise.withResolvers(), released: Promise.withResolvers() };
     const { facilitatorUrl, payee: payTo } = gateway;
     await using seller = await startMcpSeller({
-      ...{ chain, facilitatorUrl, payTo, amount: 10_000n },
+      chain,
+      facilitatorUrl,
+      payTo,
+      amount: 10_000n,
       beforeTelling: async () => {
         slow.asked.resolve();
         await slow.released.promise;

@@ -305,6 +305,25 @@ export const RUNS: readonly Run[] = [
     calls: "missing",
   },
   {
+    like: /^coinslot keygen evm -o agent\.key$/,
+    how: "test",
+    test: "test/integration/cli/keygen.test.ts",
+    words: '"keygen", "evm"',
+  },
+  {
+    like: /^coinslot mcp$/,
+    how: "test",
+    test: "test/support/agents/agent.ts",
+    words: '"mcp", ...words',
+  },
+  {
+    like: /^npm run prove:agents$/,
+    how: "short",
+    test: "test/integration/agents/crowd.test.ts",
+    script: "test/agents/agents.ts",
+    calls: "runCrowd",
+  },
+  {
     like: /^npm run prove:goods$/,
     how: "short",
     test: "test/integration/goods-clients.test.ts",

@@ -11,7 +11,8 @@ export const REVISIONS = ["2025-11-25", "2026-07-28"] as const;
 export type Revision = (typeof REVISIONS)[number];
 
 /** The bundle of this tree that the suite makes, else the sources. */
-const MAIN = process.env["COINSLOT_MAIN"] ?? join(import.meta.dirname, "../../../src/main.ts");
+export const MAIN =
+  process.env["COINSLOT_MAIN"] ?? join(import.meta.dirname, "../../../src/main.ts");
 /** Longest that a call may take, milliseconds. */
 const CALL_MS = 120_000;
 

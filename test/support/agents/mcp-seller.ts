@@ -26,6 +26,10 @@ export interface McpSellerSetup {
   readonly version?: 1 | 2;
   /** Before the result of a paid call is told. */
   readonly beforeTelling?: () => Promise<void>;
+  /** Whether the answer of the so-manieth call of a tool, from 1, is cut as it begins. */
+  readonly isCut?: (call: number) => boolean;
+  /** Default: one JSON document. */
+  readonly answersBy?: "json" | "sse";
   /** What `structuredContent` and text of an unpaid call are; default: both. */
   readonly asksBy?: "both" | "text" | "wrapper";
 }
@@ -36,13 +40,24 @@ export interface McpSeller extends AsyncDisposable {
   readonly sold: readonly unknown[];
 }
 
+// As the specification writes them: not what the product calls so.
 const META = { payment: "x402/payment", receipt: "x402/payment-response" } as const;
 
 export async function startMcpSeller(setup: McpSellerSetup): Promise<McpSeller> {
   const sold: unknown[] = [];
   const sales = new Map<string, Promise<object>>();
-  const handler = createMcpHandler(() => sellingServer(setup, sales, sold));
-  const server = createServer(getRequestListener((request) => handler.fetch(request)));
+  const { answersBy: responseMode = "auto", isCut = () => false } = setup;
+  const handler = createMcpHandler(() => sellingServer(setup, sales, sold), { responseMode });
+  const answer = getRequestListener((request) => handler.fetch(request));
+  let calls = 0;
+  const server = createServer((request, response) => {
+    if (request.headers["mcp-method"] === "tools/call" && isCut((calls += 1))) {
+      // Its head has come, and nothing behind it.
+      response.write = () => response.destroy() === response;
+      response.end = () => response.destroy();
+    }
+    void answer(request, response);
+  });
   const { port }: AddressInfo = await listen(server, { host: "127.0.0.1", port: 0 });
   return {
     url: `http://127.0.0.1:${port}/mcp`,

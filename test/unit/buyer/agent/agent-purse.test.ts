@@ -31,7 +31,10 @@ const seller = readSeller("api.example.com", null);
 const allowance: Allowance = {
   sellers: seller.ok ? [seller.value] : [],
   networks: [],
-  ...{ perCall: 10n * CENT, perDay: 20n * CENT, perSeller: 20n * CENT, confirmAbove: 5n * CENT },
+  perCall: 10n * CENT,
+  perDay: 20n * CENT,
+  perSeller: 20n * CENT,
+  confirmAbove: 5n * CENT,
   isDry: false,
 };
 
@@ -89,7 +92,10 @@ function errand(name: string, cents = 1, payTo = PAY_TO): Errand {
 
 const purse = (more: Partial<Allowance> = {}) =>
   new AgentPurse({
-    ...{ book, key, silenceMs: 1_000, signal: new AbortController().signal },
+    book,
+    key,
+    silenceMs: 1_000,
+    signal: new AbortController().signal,
     allowance: { ...allowance, ...more },
     time: { now: () => now, sleep: async () => undefined, timeout: () => AbortSignal.abort() },
   });
@@ -232,6 +238,11 @@ describe("budgets", () => {
     for (const more of [{ isDry: true }, { networks: ["solana"] }, { sellers: [] }])
       expect(await purse(more).buy(wanted(errand("a")))).toMatchObject({ kind: "not bought" });
     expect(shown).toEqual([]);
+    script = [{ kind: "unserved" }];
+    await purse().buy(wanted(errand("a")));
+    const dry = await purse({ isDry: true }).buy(wanted(errand("a")));
+    expect(dry).toMatchObject({ kind: "unserved", advice: expect.stringContaining("a dry run") });
+    expect(shown).toHaveLength(1);
   });
 
   test("more calls than may be made at a time are turned away", async () => {

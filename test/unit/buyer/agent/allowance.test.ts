@@ -115,8 +115,12 @@ describe("a budget", () => {
       x402Version: 1,
       accepts: [
         {
-          ...{ scheme: "exact", network: "base", asset, maxTimeoutSeconds: 60 },
-          ...{ payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", maxAmountRequired: "10001" },
+          scheme: "exact",
+          network: "base",
+          asset,
+          maxTimeoutSeconds: 60,
+          payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+          maxAmountRequired: "10001",
           extra: { name: "Coin", version: "1" },
         },
       ],

@@ -1,0 +1,188 @@
+/**
+ * Are the tests of agents' budgets able to fail? Each mutant is the buyer's side without one of its guards, on a copy of the tree,
+ * and the tests of its units must find it.
+ *
+ *     npm run prove:agents -- --mutants
+ */
+import { failsIn, inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+
+export interface AgentMutant extends Edit {
+  readonly name: string;
+}
+
+const ALLOWANCE = "src/buyer/agent/allowance.ts";
+const BOOK = "src/buyer/agent/purchase-book.ts";
+const PURSE = "src/buyer/agent/agent-purse.ts";
+/** What has to find them. */
+const TESTS = ["unit/buyer/agent"];
+
+export const AGENT_MUTANTS: readonly AgentMutant[] = [
+  {
+    name: "lets one call cost anything",
+    file: ALLOWANCE,
+    find: "if (cost > perCall)",
+    put: "if (cost < 0n)",
+  },
+  {
+    name: "lets a day cost anything",
+    file: ALLOWANCE,
+    find: "if (spent.inAll + cost > perDay)",
+    put: "if (cost < 0n)",
+  },
+  {
+    name: "lets a day with one seller cost anything",
+    file: ALLOWANCE,
+    find: "if (spent.atSeller + cost > budget)",
+    put: "if (cost < 0n)",
+  },
+  {
+    name: "asks over an open connection where https was meant",
+    file: ALLOWANCE,
+    find: "if (url.protocol !== wanted) return false;",
+    put: "",
+  },
+  {
+    name: "takes the end of a name for names below it",
+    file: ALLOWANCE,
+    find: "`.${url.host}` : url.host",
+    put: "url.host : url.host",
+  },
+  {
+    name: "takes an address for a public host",
+    file: ALLOWANCE,
+    find: 'port === "" && isName && !isInside',
+    put: 'port === "" && !isInside',
+  },
+  {
+    name: "counts what it is that was answered, and nothing that is still open",
+    file: BOOK,
+    find: "(day = ?1 AND state <> 'void')",
+    put: "(day = ?1 AND state = 'served')",
+  },
+  {
+    name: "forgets at midnight what can still be settled",
+    file: BOOK,
+    find: "OR (day <> ?1 AND state IN ('open', 'refused') AND live_until > ?2)",
+    put: "",
+  },
+  {
+    name: "takes back that something was served",
+    file: BOOK,
+    find: "WHERE id = ?1 AND state <> 'served'",
+    put: "WHERE id = ?1",
+  },
+  {
+    name: "lets two processes have one book",
+    file: BOOK,
+    find: 'lock.exec("BEGIN EXCLUSIVE");',
+    put: 'lock.exec("BEGIN");',
+  },
+  {
+    name: "counts what the last process has not signed",
+    file: BOOK,
+    find: "SET state = 'void' WHERE state = 'reserved'",
+    put: "SET reason = '' WHERE 0",
+  },
+  {
+    name: "drops what can still be settled to make room",
+    file: BOOK,
+    find: "AND NOT (state IN ('open', 'refused') AND live_until > ?)",
+    put: "AND at < ?",
+  },
+  {
+    name: "sends a payment that it has not written down",
+    file: PURSE,
+    find: "book.keep(id, payment, endsAt + CLOCKS_MS);",
+    put: "void endsAt;",
+  },
+  {
+    name: "signs anew while the first signature can be settled",
+    file: PURSE,
+    find: 'if (state === "refused" && isVoid)',
+    put: 'if (state === "refused")',
+  },
+  {
+    name: "signs anew where the first payment may have been taken",
+    file: PURSE,
+    find: 'if (state === "over" || payment === null)\n      return',
+    put: 'if (state === "over" || payment === null)\n      return undefined ??',
+  },
+  {
+    name: "signs twice for the same call at the same time",
+    file: PURSE,
+    find: "if (running !== undefined) return running;",
+    put: "",
+  },
+  {
+    name: "buys a repeated call anew",
+    file: PURSE,
+    find: "if (!isNamed && now - before.at > REPEATED_WITHIN_MS) return undefined;",
+    put: "if (!isNamed) return undefined;",
+  },
+  {
+    name: "asks nobody above what a person is to be asked",
+    file: PURSE,
+    find: "if (confirmAbove !== null && price.dollars > confirmAbove &&",
+    put: "if (confirmAbove !== null && price.dollars < 0n &&",
+  },
+  {
+    name: "takes what a person has agreed to for another payee",
+    file: PURSE,
+    find: "&& payTo === agreed.payTo",
+    put: "",
+  },
+  {
+    name: "takes what a person has agreed to for a higher price",
+    file: PURSE,
+    find: "dollars <= agreed.dollars &&",
+    put: "",
+  },
+  {
+    name: "takes another occasion for the same one",
+    file: PURSE,
+    find: "const key = keyOf([...errand.parts, way, occasion]);",
+    put: "const key = keyOf([...errand.parts, way]);",
+  },
+  {
+    name: "signs in a dry run",
+    file: PURSE,
+    find: "if (allowance.isDry) return DRY;",
+    put: "",
+  },
+  {
+    name: "shows what was signed before in a dry run",
+    file: PURSE,
+    find: "if (this.#options.allowance.isDry)",
+    put: "if (way !== way)",
+  },
+  {
+    name: "frees the budget of what a seller has seen",
+    file: PURSE,
+    find: 'neverLeft && before === "reserved" ?',
+    put: "neverLeft ?",
+  },
+  {
+    name: "makes as many calls at a time as it is asked for",
+    file: PURSE,
+    find: "if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE) return notBought(BUSY);",
+    put: "",
+  },
+  {
+    name: "buys what was cancelled",
+    file: PURSE,
+    find: 'if (wanted.signal.aborted) return notBought("it was cancelled");',
+    put: "",
+  },
+];
+
+/** Whether each of them is found. */
+export async function runAgentMutants(say: (line: string) => void): Promise<boolean> {
+  let survivors = 0;
+  for (const { name, ...edit } of AGENT_MUTANTS) {
+    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, TESTS));
+    if (!isFound) survivors += 1;
+    say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
+  }
+  say(`${AGENT_MUTANTS.length - survivors} of ${AGENT_MUTANTS.length} mutants found`);
+  return survivors === 0;
+}
