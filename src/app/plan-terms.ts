@@ -34,11 +34,11 @@ const NO_GOODS: ReadonlySet<number> = new Set();
 export function planTerms(
   route: RouteSettings,
   action: PricedAction,
-  { passes, publicUrl }: PassGround,
+  ground: PassGround,
 ): PlanTerms {
   const { cacheControl, repeat, redirects, quota, offers, goods } = action;
   const own = action.grants === null ? [] : [{ route: route.key, ...action.grants }];
-  const opening = passesOf(route, passes).map(({ key, forMs, times }) => {
+  const opening = passesOf(route, ground).map(({ key, forMs, times }) => {
     return { route: key, forMs, times };
   });
   return {
@@ -50,8 +50,8 @@ export function planTerms(
     input: action.checkInput ? declaredInput(action.input, route.segments) : null,
     grants: [...own, ...opening],
     links: [
-      ...passLinks(toldPasses(route, { passes, publicUrl })),
-      ...(action.credits ? [CREDITS_HEADER, `${publicUrl ?? ""}${CREDITS_PATH}`] : []),
+      ...passLinks(toldPasses(route, ground)),
+      ...(action.credits ? [CREDITS_HEADER, `${ground.publicUrl ?? ""}${CREDITS_PATH}`] : []),
     ],
     quota,
     isSettledAfter: action.settle === "after",

@@ -24,16 +24,11 @@ import {
 } from "./routes/discovery.ts";
 import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
 import { checkMcp, mcp, type McpSettings } from "./mcp.ts";
+import { namedPasses, resolvePasses, type PassSettings } from "./passes.ts";
 import { Pricing, type PricingGround } from "./routes/pricing.ts";
 import { sitePath } from "./routes/route-path.ts";
-import {
-  MODES,
-  resolveRoutes,
-  routes,
-  type Mode,
-  type RouteSettings,
-  type UsualTerms,
-} from "./routes/routes.ts";
+import { resolveRoutes, routes, type RouteSettings, type UsualTerms } from "./routes/routes.ts";
+import { MODES, type Mode } from "./routes/route-block.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 /** What is sold under one name of {@link hosts}, but for its routes. */
@@ -49,6 +44,8 @@ export interface HostSettings {
   readonly paywall: PaywallSettings;
   readonly cors: "off" | "any" | readonly string[];
   readonly mcp: McpSettings | null;
+  /** Those that are sold under this name, and open routes of it. */
+  readonly passes: readonly PassSettings[];
 }
 
 /** For editors it is as the same key of the file. */
@@ -81,6 +78,10 @@ const host = map({
   paywall: optional(asInFile(paywall, "paywall"), "In place of the file's `paywall`, as a whole."),
   cors: optional(asInFile(cors, "cors"), "In place of the file's `cors`."),
   mcp: optional(asInFile(mcp, "mcp"), "In place of the file's `mcp`."),
+  passes: optional(
+    asInFile(namedPasses, "passes"),
+    "What is bought once under this name, and opens several of its routes. Those of the file are not inherited.",
+  ),
 });
 
 type WrittenHost = z.output<typeof host>;
@@ -115,6 +116,7 @@ export type Inherited = Pick<HostSettings, "discovery" | "support" | "paywall" |
 export type MakeOwn = (site: {
   readonly site: string;
   readonly routes: readonly RouteSettings[];
+  readonly passes: readonly PassSettings[];
   readonly pricing: Pricing;
   readonly mode: Mode;
   /** Whether buyers are answered there by ourselves. */
@@ -237,7 +239,8 @@ function resolveHost(
     upstream: usual,
   });
   const isServed = !tree.has(["sidecar"]);
-  const made = makeOwn({ site: name, routes: written, pricing, mode, isServed });
+  const passes = resolvePasses(block.passes, { site: name, routes: written }, context);
+  const made = makeOwn({ site: name, routes: written, passes, pricing, mode, isServed });
   const found = [...written, ...made];
   pricing.warnOfFixedAmounts();
   if (tree.keys([...path, "routes"]).length === 0 && tree.intact([...path, "routes"])) {
@@ -274,6 +277,7 @@ function resolveHost(
       paywall: block.paywall ?? inherited.paywall,
       cors: block.cors ?? inherited.cors,
       mcp: tools,
+      passes,
     },
     routes: found,
   };

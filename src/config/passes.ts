@@ -1,4 +1,4 @@
-/** `passes`: what is bought once and opens several routes of the file, for a time. */
+/** `passes`: what is bought once and opens several routes of one site, for a time. */
 import type { z } from "zod";
 import type { Context } from "./reading/context.ts";
 import { GROUP, GROUP_FORM } from "./reading/forms.ts";
@@ -10,6 +10,7 @@ import { grantFor, grantTimes, type GrantSettings } from "./routes/after-sale.ts
 import type { OwnRoute } from "./routes/own.ts";
 import { passPrice } from "./routes/price.ts";
 import type { Pricing } from "./routes/pricing.ts";
+import { sitePath } from "./routes/route-path.ts";
 import type { RouteSettings } from "./routes/routes.ts";
 
 /** Below which passes are sold, each by its name. */
@@ -22,13 +23,13 @@ const MAX_PASSES = 64;
 
 export interface PassSettings extends GrantSettings {
   readonly name: string;
-  /** Of the route that sells it: `GET,POST /.x402/passes/day`. */
+  /** Of the route that sells it: `GET,POST /.x402/passes/day`, behind its host where that is not the file's own site. */
   readonly key: string;
   /** Where that is, below the public URL. */
   readonly path: string;
   /** Dollars as written: `$1`. */
   readonly price: string;
-  /** Keys of the priced routes that it opens; at least one, each once. */
+  /** Keys of the priced routes that it opens, as they are written in the site; at least one, each once. */
   readonly routes: readonly string[];
   /** What is sold, for buyers. */
   readonly description: string;
@@ -54,61 +55,72 @@ const pass = map({
   ),
 });
 
+export const namedPasses = named(pass, GROUP_FORM);
+
 export const passes = optional(
-  named(pass, GROUP_FORM),
+  namedPasses,
   "What is bought once and opens several routes, by name: { day: { price: $1, routes: [GET /articles/*], for: 24h } }. Each is " +
     "sold at an address of the gateway's own, /.x402/passes/NAME, and told beside the price of the routes that it opens. " +
     "Who has paid has them signed in, or by a session.",
 );
 
-type WrittenPasses = NonNullable<z.output<typeof passes>>;
+type WrittenPasses = z.output<typeof namedPasses>;
 
-/** @param routes of the file's own site */
+/** A site of the file: its host, "" for the file's own, and what it has routes of. */
+interface OfSite {
+  readonly site: string;
+  readonly routes: readonly RouteSettings[];
+}
+
+/** As routes are called everywhere but in the file: of other sites than its own with their host. */
+export function keyAt(site: string, key: string): string {
+  return site === "" ? key : `${site} ${key}`;
+}
+
 export function resolvePasses(
   written: WrittenPasses | undefined,
-  routes: readonly RouteSettings[],
+  { site, routes }: OfSite,
   { tree, problems }: Context,
 ): readonly PassSettings[] {
+  const place = [...sitePath(site), "passes"];
   if (written !== undefined && tree.has(["sidecar"])) {
     const message = "has no effect behind another proxy, where nobody signs in";
     const hint = "remove it, or listen for buyers";
-    problems.errorAtKey(["passes"], fault("unused-key", message, hint));
+    problems.errorAtKey(place, fault("unused-key", message, hint));
     return [];
   }
-  const names = tree.keys(["passes"]);
+  const names = tree.keys(place);
   if (names.length > MAX_PASSES) {
-    problems.error(["passes"], fault("bad-value", `must have at most ${MAX_PASSES} passes`));
+    problems.error(place, fault("bad-value", `must have at most ${MAX_PASSES} passes`));
   }
   return names.flatMap((name) => {
     if (!GROUP.test(name)) {
       const found = fault("bad-key", String(GROUP_FORM.patternErrorMessage));
-      problems.errorAtKey(["passes", name], found);
+      problems.errorAtKey([...place, name], found);
       return [];
     }
     // Absent where it was refused.
     const value = written?.[name];
     if (value === undefined) return [];
-    const opened = openedBy(value.routes, routes, {
-      path: ["passes", name, "routes"],
-      tree,
-      problems,
-    });
+    const path = [...place, name, "routes"];
+    const opened = openedBy(value.routes, { site, routes }, { path, tree, problems });
     const { price, for: forMs, times = null, description } = value;
-    const path = PASSES_PATH + name;
     const told = description ?? describedPass(opened, { forMs, times });
-    const sold = { key: `${METHODS} ${path}`, path, price: price.dollars, description: told };
-    return [{ name, ...sold, routes: opened, forMs, times }];
+    const sold = { path: PASSES_PATH + name, price: price.dollars, description: told };
+    const key = keyAt(site, `${METHODS} ${sold.path}`);
+    return [{ name, key, ...sold, routes: opened, forMs, times }];
   });
 }
 
-/** Where passes are bought. */
+/** Where passes of a site are bought. */
 export function passRoutes(
   all: readonly PassSettings[],
-  pricing: Pricing,
+  { site, pricing }: Pick<OfSite, "site"> & { readonly pricing: Pricing },
   { problems, tree }: Context,
 ): readonly OwnRoute[] {
-  return all.flatMap(({ key, name, price, routes, forMs, times, description }): OwnRoute[] => {
-    const place = ["passes", name];
+  return all.flatMap(({ path, name, price, routes, forMs, times, description }): OwnRoute[] => {
+    const key = `${METHODS} ${path}`;
+    const place = [...sitePath(site), "passes", name];
     // What is wrong with it was said.
     if (!tree.intact(place)) return [];
     const offers = pricing.dollarOffers(place, { kind: "dollars", dollars: price }, [
@@ -126,7 +138,7 @@ export function passRoutes(
 /** Without those that there are not, and what costs nothing. */
 function openedBy(
   keys: readonly string[],
-  routes: readonly RouteSettings[],
+  { site, routes }: OfSite,
   { path, tree, problems }: Pick<Context, "tree" | "problems"> & { readonly path: Path },
 ): readonly string[] {
   if (keys.length === 0 && tree.intact(path)) {
@@ -135,7 +147,7 @@ function openedBy(
       fault("bad-value", "must have at least one route", "write [GET /articles/*]"),
     );
   }
-  const known = tree.keys(["routes"]);
+  const known = tree.keys([...sitePath(site), "routes"]);
   return keys.filter((key, index) => {
     const at = [...path, index];
     if (keys.indexOf(key) !== index) {
@@ -147,7 +159,7 @@ function openedBy(
       problems.error(at, fault("unknown-route", "is no key of routes", hint));
       return false;
     }
-    const action = routes.find((route) => route.key === key)?.action;
+    const action = routes.find((route) => route.key === keyAt(site, key))?.action;
     const isOpen =
       action?.kind === "deny" || (action?.kind === "free" && action.shadow === undefined);
     if (!isOpen) return true;

@@ -44,21 +44,20 @@ export function resolve(
   const told = { context, pricing, upstreams, paymentIdentifier, repeat, mode };
   const credits = resolveCredits(document.credits, context);
   const fileRoutes = resolveRoutes({ routes: document.routes ?? {}, ...told });
-  const passes = resolvePasses(document.passes, fileRoutes, context);
-  const makeOwn: MakeOwn = ({ site, routes: found, pricing: priced, mode: own, isServed }) => {
-    const packs = credits === null || !isServed ? [] : creditsRoutes(credits, priced, context);
-    const opening = site === "" && isServed ? passRoutes(passes, priced, context) : [];
-    const of = { host: site, usual: { paymentIdentifier }, context };
+  const passes = resolvePasses(document.passes, { site: "", routes: fileRoutes }, context);
+  const makeOwn: MakeOwn = ({ site, isServed, ...of }) => {
+    const packs = credits === null || !isServed ? [] : creditsRoutes(credits, of.pricing, context);
+    const opening = isServed ? passRoutes(of.passes, { site, ...of }, context) : [];
+    const made = { host: site, usual: { paymentIdentifier }, context };
     const taken = opening.map(({ key }) => key);
-    refuseOwnPaths(found, credits === null ? taken : [...creditsKeys(packs), ...taken], of);
-    const wanted = [...packs, ...opening];
+    refuseOwnPaths(of.routes, credits === null ? taken : [...creditsKeys(packs), ...taken], made);
     // What costs nothing is not prepaid.
-    return own === "shadow" ? [] : makeOwnRoutes(wanted, of);
+    return of.mode === "shadow" ? [] : makeOwnRoutes([...packs, ...opening], made);
   };
   const isServed = document.routes !== undefined && sidecar === null;
   const ownRoutes = [
     ...fileRoutes,
-    ...makeOwn({ site: "", routes: fileRoutes, pricing, mode, isServed }),
+    ...makeOwn({ site: "", routes: fileRoutes, passes, pricing, mode, isServed }),
   ];
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page ?? null, ownRoutes, ["discovery", "page"], context);

@@ -90,7 +90,7 @@ export function review(whole: Config, document: ConfigDocument, context: Context
   reviewShutdown(config, context);
   reviewChecksums(context);
   if (isComplete) reviewMembers(config, context);
-  if (isComplete) reviewPasses(config, context);
+  for (const site of isComplete ? sites : []) reviewPasses(site, context);
   if (isComplete) reviewCredits(config.credits, priced, context);
   if (isComplete) {
     reviewCreditPayees(whole, context);

@@ -3,33 +3,39 @@ import { formatAmount } from "../x402/amount.ts";
 import type { HolderTerms } from "../x402/holding.ts";
 import type { ToldPass } from "../x402/pass-offers.ts";
 import { CREDITS_PATH } from "../x402/prepaid.ts";
-import { lastingText, type PassSettings } from "./passes.ts";
+import { keyAt, lastingText, type PassSettings } from "./passes.ts";
 import type { QuotaSettings } from "./routes/quota.ts";
 import type { PricedAction, RouteSettings } from "./routes/routes.ts";
 
-/** What passes there are, and where they are sold. */
-export interface PassGround {
+/** What passes a site has, and where they are sold. */
+interface SitePasses {
   readonly passes: readonly PassSettings[];
   readonly publicUrl: string | null;
+}
+
+/** The same of the file's own site, beside its others; or of one site alone, which has none beside it. */
+export interface PassGround extends SitePasses {
+  readonly sites?: readonly (SitePasses & { readonly name: string })[];
 }
 
 type BesidePayments = Pick<PricedAction, "quota" | "grants" | "credits">;
 type KnownRoute = Pick<RouteSettings, "key" | "host">;
 
-/** Those that open a route; of the file's own site. */
-export function passesOf(
-  { key, host }: KnownRoute,
-  passes: readonly PassSettings[],
-): readonly PassSettings[] {
-  return host === undefined ? passes.filter(({ routes }) => routes.includes(key)) : [];
+/** Those that open a route: sold at its own site. */
+export function passesOf(route: KnownRoute, ground: PassGround): readonly PassSettings[] {
+  const { key, host = "" } = route;
+  const { passes } = siteOf(route, ground);
+  return passes.filter(({ routes }) => routes.some((each) => keyAt(host, each) === key));
+}
+
+function siteOf({ host }: KnownRoute, ground: PassGround): SitePasses {
+  return ground.sites?.find(({ name }) => name === host) ?? ground;
 }
 
 /** As buyers are told of those that open a route. */
-export function toldPasses(
-  route: KnownRoute,
-  { passes, publicUrl }: PassGround,
-): readonly ToldPass[] {
-  return passesOf(route, passes).map(({ name, path, price, forMs, times }) => ({
+export function toldPasses(route: KnownRoute, ground: PassGround): readonly ToldPass[] {
+  const { publicUrl } = siteOf(route, ground);
+  return passesOf(route, ground).map(({ name, path, price, forMs, times }) => ({
     name,
     url: `${publicUrl ?? ""}${path}`,
     price,
@@ -58,7 +64,7 @@ export function waysText(
     const often = grants.times === null ? "all of it" : `${grants.times} more requests`;
     ways.push(`who has paid has ${often} for ${lastingText(grants.forMs)}, signed in`);
   }
-  for (const { name, price, path, forMs, times } of passesOf(route, ground.passes)) {
+  for (const { name, price, path, forMs, times } of passesOf(route, ground)) {
     const often = times === null ? "" : `, ${times} requests`;
     ways.push(`the pass ${name} opens it: ${price} for ${lastingText(forMs)}${often} at ${path}`);
   }
@@ -94,6 +100,6 @@ export function waysFacts(
       },
     }),
     ...(passes.length > 0 && { passes }),
-    ...(credits && { credits: { buy: `${ground.publicUrl ?? ""}${CREDITS_PATH}` } }),
+    ...(credits && { credits: { buy: `${siteOf(route, ground).publicUrl ?? ""}${CREDITS_PATH}` } }),
   };
 }

@@ -18,9 +18,11 @@ const { values } = parseArgs({
     seed: { type: "string", default: "1" },
     /** Takes the guards away one by one, and sees whether the tests of the units notice. */
     mutants: { type: "boolean", default: false },
+    /** Part of the name of a mutant. */
+    case: { type: "string", default: "" },
   },
 });
-if (values.mutants) process.exit((await runAgentMutants(console.log)) ? 0 : 1);
+if (values.mutants) process.exit((await runAgentMutants(values.case, console.log)) ? 0 : 1);
 const began = performance.now();
 const { answered, refused, lost, charged, violations, kills } = await runCrowd({
   agents: Number(values.agents),

@@ -12,6 +12,7 @@ const DOOR_TEST = "test/unit/gateway/quota-door.test.ts";
 const SHOP_TEST = "test/integration/counted.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
 const PASS_TEST = "test/integration/passes.test.ts";
+const HOST_TEST = "test/integration/host-passes.test.ts";
 const GOLDEN_TEST = "test/unit/config/golden.test.ts";
 
 export const COUNTED_MUTANTS: readonly Mutant[] = [
@@ -133,6 +134,11 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
     file: "src/config/passes.ts",
     find: "if (!known.includes(key)) {",
     put: 'if (!known.includes(key) && key === "") {',
+  }),
+  caughtBy(HOST_TEST, "has a pass open what is sold under another name", {
+    file: "src/config/passes.ts",
+    find: "const key = keyAt(site, `${METHODS} ${sold.path}`);",
+    put: "const key = `${METHODS} ${sold.path}`;",
   }),
 ];
 

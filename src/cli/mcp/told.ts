@@ -62,7 +62,8 @@ export function boughtText(bought: Exclude<Bought, { readonly kind: "ask" }>): T
       return facts({ bought: true, ...again, ...purchaseView(purchase) }, purchase.answer);
     }
     case "unserved":
-      return refusal(bought.purchase.reason, {
+      // What a seller says is told as that, and is no reason of ours.
+      return refusal(STATES[bought.purchase.state], {
         ...purchaseView(bought.purchase),
         bought: false,
         advice: printable(bought.advice),
@@ -111,7 +112,7 @@ export function purchaseView(purchase: AgentPurchase): Facts {
     ...(network !== "" && { network, payTo }),
     ...(transaction !== null && { transaction: line(transaction) }),
     ...(isLinked && { explorer: explorerLink(known, line(transaction)) }),
-    ...(reason !== "" && { said: line(reason) }),
+    ...(reason !== "" && { heard: line(reason) }),
   };
 }
 

@@ -179,7 +179,7 @@ test("what was prepaid is used by a session, once, and told", async () => {
   const bought = await agent.call("buy", { url, way: "account" });
   expect(bought).toMatchObject({
     answer: "goods of /cheap?a",
-    facts: { said: "debited 0.001 USDC" },
+    facts: { heard: "debited 0.001 USDC" },
   });
   const again = await agent.call("buy", { url, way: "account" });
   expect(again.facts["again"]).toContain("nothing was paid now");

@@ -60,3 +60,29 @@ test("tells what is free, what a purchase grants, and which passes open it", () 
     "GET,POST /.x402/passes/month",
   ]);
 });
+
+test("of another host those of its own are told, with its own place", () => {
+  const config = parse(
+    FILE.replace(
+      "routes:\n",
+      `hosts:
+  shop.example.com:
+    passes: { day: { price: $2, routes: [GET /a], for: 12h } }
+    routes: { GET /a: { price: $0.10, description: A, credits: true } }
+credits: { packs: [$1] }
+routes:
+`,
+    ),
+  );
+  const route = config.routes.find(({ key }) => key === "shop.example.com GET /a");
+  if (route?.action.kind !== "priced") throw new Error("it is not sold");
+  const site = "https://shop.example.com/.x402";
+  expect(waysText(route, route.action, config)).toEqual([
+    "the pass day opens it: $2 for 12h at /.x402/passes/day",
+    "a session may pay it from what its account has prepaid at /.x402/credits",
+  ]);
+  expect(waysFacts(route, route.action, config)).toEqual({
+    passes: [{ name: "day", url: `${site}/passes/day`, price: "$2", seconds: 43_200 }],
+    credits: { buy: `${site}/credits` },
+  });
+});
