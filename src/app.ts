@@ -6,6 +6,7 @@
 import type { AddressInfo } from "node:net";
 import { createAdminHandler, type Readiness } from "./admin/admin.ts";
 import { openAccess } from "./app/access.ts";
+import { commandsOf } from "./app/commands.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { PublicSide } from "./app/public-side.ts";
 import { createTimeline, OperatorPages } from "./app/operator-pages.ts";
@@ -30,6 +31,7 @@ import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { NetworkProbe } from "./payments/settlement/network-gate.ts";
 import { LocalPaymentService } from "./payments/sale/payment-service.ts";
+import { Commands } from "./stdio/commands.ts";
 import { createLogger, setLevel, type LogLevel } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
@@ -152,12 +154,17 @@ export async function start(
   closing.defer(() => shown.stop());
   const money = await openSettlementProcess(parts, ledger);
   const workers = countWorkers(config);
-  const front = config.routes.length === 0 || workers > 1 ? undefined : openSide(parts, money);
+  const commands = new Commands({ logger, time });
+  closing.defer(() => commands.close());
+  await commands.open(commandsOf(config));
+  const { folder } = commands;
+  const front =
+    config.routes.length === 0 || workers > 1 ? undefined : openSide(parts, money, folder);
   const { pool, addresses: gateway } =
     workers > 1
-      ? await openWorkers(parts, money, { script, version })
+      ? await openWorkers(parts, money, { script, version, commands: folder })
       : { pool: undefined, addresses: (await front?.open()) ?? [] };
-  serving = { money, front, pool };
+  serving = { money, front, pool, commands };
 
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
@@ -191,6 +198,7 @@ interface Serving {
   readonly money: SettlementProcess;
   readonly front: PublicSide | undefined;
   readonly pool: WorkerPool | undefined;
+  readonly commands: Commands;
 }
 
 interface Changed extends Serving, Pick<Parts, "tables"> {
@@ -199,24 +207,27 @@ interface Changed extends Serving, Pick<Parts, "tables"> {
 
 /** Everything that a change takes, so far that nothing can go wrong with it any more. */
 async function prepare(
-  { money, front, pool, telemetry, tables }: Changed,
+  { money, front, pool, commands, telemetry, tables }: Changed,
   next: Config,
   isTrial: boolean,
 ): Promise<Prepared> {
   const problems = restartProblems(money.sales.config, next);
   if (problems.length > 0) return refusal(...problems);
   const prepared = await money.prepare(next, isTrial);
+  const asked = commandsOf(next);
   return {
     ...prepared,
     async commit() {
+      await commands.open(asked);
       await prepared.commit();
+      commands.configure(asked);
       const { logger, metrics, access } = telemetry;
       setLevel(logger, next.logging.level);
       access?.reopen();
       metrics.configureRoutes(toldRoutes(next));
       for (const table of tables) table.limit(next.limits.connections);
       await front?.configure(next, money.sales.publish);
-      if (pool === undefined) return;
+      if (pool === undefined) return commands.retain(asked);
       pool.configureRoutes(toldRoutes(next));
       logger.info("replacing the workers");
       // Until then they have asked for what was sold before.
@@ -225,6 +236,7 @@ async function prepare(
         if (asked !== undefined) pool.tell("asked", asked);
       };
       await pool.replace(noteAsked).finally(noteAsked);
+      commands.retain(asked);
       logger.info("all workers were replaced");
     },
   };
@@ -257,6 +269,7 @@ async function openTelemetry(
 function openSide(
   { config, telemetry, time, closing, patience }: Parts,
   money: SettlementProcess,
+  commands: string,
 ): PublicSide {
   const { logger, timeline } = telemetry;
   const { router: facilitator, feePayers, networks, drafts, ledger: redemptions, sales } = money;
@@ -286,6 +299,7 @@ function openSide(
     publish,
     signInKey,
     fronts: 1,
+    commands,
   });
   closing.defer(() => front.close(patience));
   money.certificates?.onTold((told) => front.tellCertificates(told));

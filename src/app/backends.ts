@@ -7,6 +7,7 @@ import {
   type Engine,
   type TargetOptions,
 } from "../gateway/upstream/upstream.ts";
+import { socketOf } from "../stdio/commands.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
 import { placesOfEach } from "./places.ts";
@@ -15,6 +16,8 @@ interface Ground {
   readonly telemetry: Telemetry;
   /** How many processes share the limits. */
   readonly fronts: number;
+  /** Where commands are asked. */
+  readonly commands: string;
 }
 
 /** What an engine was opened with. */
@@ -61,11 +64,15 @@ export class Backends {
         const connections = 2 * placesOfEach(config.limits.inFlight, fronts);
         const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
         const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
-        const { name, targets, balance, health, retry, path, host, headers } = upstream;
+        const { name, balance, health, retry, path, host, headers, command } = upstream;
+        const at =
+          command === null
+            ? { targets: upstream.targets, told: {} }
+            : atCommand(name, this.#ground.commands);
         const options: BackendOptions = {
           name,
-          targets: targets.map(({ url, weight }) => ({ origin: url, weight })),
-          target: { ...targetOptions(upstream), ...shared },
+          targets: at.targets.map(({ url, weight }) => ({ origin: url, weight })),
+          target: { ...targetOptions(upstream), ...shared, ...at.told },
           balance,
           check: health,
           retry,
@@ -86,6 +93,12 @@ export class Backends {
     const kept = new Set([...this.#opened.values()].map(({ engine }) => engine));
     return [...before.values()].map(({ engine }) => engine).filter((engine) => !kept.has(engine));
   }
+}
+
+/** The one target of a command, which switches no connections. */
+function atCommand(name: string, folder: string) {
+  const targets: Upstream["targets"] = [{ url: `http://${name}.command`, weight: 1 }];
+  return { targets, told: { socketPath: socketOf(folder, name), upgrades: 0 } };
 }
 
 function targetOptions(upstream: Upstream): Omit<TargetOptions, "origin"> {

@@ -70,6 +70,8 @@ export interface PublicSideOptions {
   readonly ticketKeys?: Buffer;
   /** How many public sides share the limits on requests in flight and on connections to upstreams, this one included. */
   readonly fronts: number;
+  /** The folder in which commands are asked; default: there are none. */
+  readonly commands?: string;
 }
 
 /** Where a public side listens. */
@@ -123,7 +125,7 @@ export class PublicSide {
     this.#earlier = earlier.flatMap((each) =>
       createEarlierQuotes(each.config, feePayers, each.replacedMs, this.#holders),
     );
-    this.#backends = new Backends({ telemetry, fronts });
+    this.#backends = new Backends({ telemetry, fronts, commands: lasting.commands ?? "" });
     this.#backends.configure(config);
     const paywall = (this.#paywall = new Paywall({
       payments,

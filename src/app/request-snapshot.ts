@@ -2,7 +2,6 @@
 import {
   isShadowed,
   PUBLISHED_PATHS,
-  shadowPriceOf,
   siteNames,
   sitesOf,
   type Config,
@@ -48,12 +47,13 @@ import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { toolService } from "../tools/tool-service.ts";
 import { serviceOf } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { freeTerms } from "./free-terms.ts";
 import { creditsOf, planTerms } from "./plan-terms.ts";
 import { balanceTerms, ownSide } from "./own-routes.ts";
 import { signInTerms } from "./sign-in-terms.ts";
 import { documentPaths } from "../publishing/publishing.ts";
 import { offersOf } from "../publishing/route-offers.ts";
-import { dollarsText, type Attodollars } from "../pricing/computed-price.ts";
+import type { Attodollars } from "../pricing/computed-price.ts";
 import { actionAt, computedPrice } from "../publishing/computed.ts";
 import type { SitesPublisher } from "../publishing/site-publications.ts";
 
@@ -141,9 +141,8 @@ export function* snapshotSteps(
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const side = sideOf(action, engines, base);
     if (action.kind === "free") {
-      const shadow = shadowOf(route);
-      const { engine } = side;
-      return () => ({ kind: "free", meter, engine, ...(shadow === null ? {} : { shadow }) });
+      const free = { ...freeTerms(route, action, config), meter, engine: side.engine };
+      return () => ({ kind: "free", ...free });
     }
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
@@ -195,7 +194,7 @@ export function* snapshotSteps(
     };
   };
   const router = yield* Router.steps(byMethod(config.routes, planner), {
-    guarded: ({ kind }: RoutePlan) => kind !== "free",
+    guarded: (plan: RoutePlan) => plan.kind !== "free" || plan.tools !== undefined,
     unmatchedGuarded: config.unmatched === "deny",
   });
   const publicUrl = base ?? "";
@@ -247,21 +246,6 @@ export function* siteSteps(
 /** A proxy asks of its own clients' requests, and of no messages. */
 function toolsPath({ mcp, sidecar }: Pick<Config, "mcp" | "sidecar">): string | null {
   return sidecar === null ? (mcp?.path ?? null) : null;
-}
-
-/** Where its price is computed from the body, which passes unread, it is told between what. */
-function shadowOf(
-  route: RouteSettings,
-): NonNullable<Extract<RoutePlan, { kind: "free" }>["shadow"]> | null {
-  const range = shadowPriceOf(route);
-  const { action } = route;
-  if (action.kind !== "free" || action.shadow === undefined) return range;
-  const price = computedPrice(route, action.shadow);
-  if (price === undefined || price.readsBody) return range;
-  return (request) => {
-    const own = price.priceOf(request);
-    return own.ok ? dollarsText(own.value) : "no price";
-  };
 }
 
 function pricedPlan(plan: RoutePlan): PricedPlan {

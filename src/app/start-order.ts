@@ -47,6 +47,8 @@ export interface StartOrder extends SoldOrder {
   readonly ticketKeys: Buffer;
   /** What listeners serve that have no certificate of their own. */
   readonly certificates: ToldCertificates;
+  /** The folder in which commands are asked. */
+  readonly commands: string;
   /** Whether requests are remembered for the operator's page. */
   readonly hasTimeline: boolean;
 }
@@ -77,7 +79,12 @@ export function frontPart(config: PublicSideConfig): PublicSideConfig {
     config;
   const named = { file, listen, sidecar, publicUrl, hosts, sites };
   const network = { ...named, trustedProxies, limits, shutdown, workers };
-  const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
+  // Workers ask commands, and start none.
+  const asked = upstreams.map((each): (typeof upstreams)[number] => {
+    const { command } = each;
+    return command === null ? each : { ...each, command: { ...command, env: [] } };
+  });
+  const sold = { upstreams: asked, routes, unmatched, defaultUpstream, discovery, paywall };
   const known = { members, sessions, credits, passes };
   return { ...network, ...sold, ...known, support, logging, metrics, cors, mcp, protocol };
 }

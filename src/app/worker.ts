@@ -150,6 +150,7 @@ class Worker {
       drafts: new RemoteDrafts(channel, order.draftNetworks),
       publish: atOnce(SitePublications.steps(config, published)).publish,
       fronts: workers,
+      commands: order.commands,
       earlier: order.earlier,
       signInKey: order.signInKey,
       ticketKeys: order.ticketKeys,

@@ -54,6 +54,8 @@ export interface WorkerEntry {
   /** The script of this process, which has the command `worker`. */
   readonly script: string;
   readonly version: string;
+  /** See `PublicSideOptions.commands`. */
+  readonly commands: string;
 }
 
 export interface Workers {
@@ -95,6 +97,7 @@ export async function openWorkers(
         others: money.hub?.since(0) ?? NOTHING,
         quality: money.quality.told,
         draftNetworks: [...money.drafts.networks],
+        commands: entry.commands,
         hasTimeline: money.sales.config.admin?.timeline === true,
       };
       return { sold, order: pack(order) };

@@ -42,6 +42,7 @@ export type { OwnGoods, PassGoods } from "./routes/own-goods.ts";
 export { soldNetworks } from "./routes/sold-networks.ts";
 export { holdersText, passesOf, toldPasses, waysFacts, waysText, type PassGround } from "./ways.ts";
 export type { PricedAction, RouteAction, RouteSettings } from "./routes/routes.ts";
+export type { ToolTerms as ToolSettings } from "./routes/tools.ts";
 export type { Upstream } from "./upstream/upstream.ts";
 
 /** So many tell two files apart. */

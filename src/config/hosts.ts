@@ -27,14 +27,8 @@ import { checkMcp, mcp, type McpSettings } from "./mcp.ts";
 import { namedPasses, resolvePasses, type PassSettings } from "./passes.ts";
 import { Pricing, type PricingGround } from "./routes/pricing.ts";
 import { sitePath } from "./routes/route-path.ts";
-import {
-  MODES,
-  resolveRoutes,
-  routes,
-  type Mode,
-  type RouteSettings,
-  type UsualTerms,
-} from "./routes/routes.ts";
+import { resolveRoutes, routes, type RouteSettings, type UsualTerms } from "./routes/routes.ts";
+import { MODES, type Mode } from "./routes/route-block.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 /** What is sold under one name of {@link hosts}, but for its routes. */

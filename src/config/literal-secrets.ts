@@ -42,15 +42,19 @@ export function warnOfLiteralSecrets(context: Context): void {
     ...each(["facilitator", "remote"]).flatMap((path) => below([...path, "headers"])),
     ...below(["upstreams"]).flatMap((path) => below([...path, "headers", "set"])),
   ];
+  const variables = [["upstream"], ...below(["upstreams"])].flatMap((path) =>
+    below([...path, "command", "env"]),
+  );
   const found = [
     ...[store, ...endpoints].filter((path) =>
       SECRETS_OF_URLS.some((part) => isLiteral(part, path, context)),
     ),
     ...endpoints.filter((path) => isLiteral(SECRET_NAME, path, context)),
     ...tokens.filter((path) => isLiteral(/^(.+)$/s, path, context)),
-    ...headers.filter((path) => {
-      const isSecret =
-        SECRET_HEADER.test(String(path.at(-1))) || SECRET_VALUE.test(context.written(path));
+    ...[...headers, ...variables].filter((path) => {
+      // Variables have underscores where header fields have dashes.
+      const name = String(path.at(-1)).replaceAll("_", "-");
+      const isSecret = SECRET_HEADER.test(name) || SECRET_VALUE.test(context.written(path));
       return isSecret && isLiteral(/^(.+)$/s, path, context);
     }),
   ];

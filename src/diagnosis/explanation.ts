@@ -155,6 +155,9 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
     case "unpriced":
       return "priced";
     case "rejected":
+    case "misread":
+    case "crowded":
+    case "left":
       return "refused";
     case "denied":
       return answer?.status === 404 ? "unmatched" : "denied";
@@ -292,7 +295,10 @@ function forwardedTo(
   const host = valueOf(headers, "host") ?? new URL(config.publicUrl ?? "http://localhost").host;
   return {
     upstream: upstream.name,
-    targets: upstream.targets.map(({ url }) => url),
+    targets:
+      upstream.command === null
+        ? upstream.targets.map(({ url }) => url)
+        : [upstream.command.run.join(" ")],
     target: rewriteTarget(target, upstream.path),
     host: hostFor({ headers: { host } }, upstream.host),
   };

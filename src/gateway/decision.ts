@@ -6,12 +6,11 @@
  */
 import type { RouteMeter } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
-import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.ts";
+import { PAYMENT_HEADERS } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentStatusUrls } from "../x402/payment-status.ts";
 import type { Refusal, Result } from "../x402/result.ts";
-import type { Envelope } from "../x402/schema.ts";
 import type { ProvenAccount } from "../x402/session.ts";
 import {
   X402_VERSION,
@@ -22,15 +21,18 @@ import {
 import type { PricedRequest } from "../pricing/computed-price.ts";
 import type { Metering } from "./metered-answer.ts";
 import type { QuotaTerms } from "./quota-door.ts";
+import { broughtBy, type Brought, type Presentation } from "./brought.ts";
 import type { BalanceRequest, BalanceTerms } from "./balances.ts";
 import type { ComputedPlans } from "./computed-plans.ts";
 import type { DeclaredInput } from "./declared-input.ts";
-import { payableVersions, readsEarlierBody, type EarlierQuotes } from "./offers/earlier-quotes.ts";
+import { readsEarlierBody, type EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
-import { isNamed } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
+import type { Conversation } from "./mcp/conversation.ts";
+import type { RefusedMessage } from "./mcp/message.ts";
+import { isToolPath, type ToolTable } from "./mcp/tool-table.ts";
 import { memberOf, type MemberTerms } from "./membership.ts";
 import type { CreditPrice } from "../payments/credits/credit-price.ts";
 import type { GoodsRequest } from "../payments/sale/admission.ts";
@@ -57,6 +59,8 @@ export type RoutePlan =
       readonly engine: Engine;
       /** What it would cost, were it not for the mode of the route; undefined: nothing. */
       readonly shadow?: string | ((request: PricedRequest) => string);
+      /** What its requests are by what they say (`mcp/`); undefined: they are free, whatever they say. */
+      readonly tools?: ToolTable;
     }
   | PricedPlan;
 
@@ -148,8 +152,23 @@ interface Place {
 
 export type Decision =
   /** The request cannot be read one way only. */
-  | { readonly kind: "rejected"; readonly status: 400 | 414 | 421; readonly detail: string }
-  | { readonly kind: "denied"; readonly status: 403 | 404; readonly meter: RouteMeter | null }
+  | {
+      readonly kind: "rejected";
+      readonly status: 400 | 411 | 413 | 414 | 415 | 421;
+      readonly detail: string;
+    }
+  /** Its body never came, or there was no place to wait for it. */
+  | { readonly kind: "left"; readonly meter: RouteMeter }
+  | { readonly kind: "crowded"; readonly meter: RouteMeter }
+  | {
+      readonly kind: "denied";
+      readonly status: 403 | 404;
+      readonly meter: RouteMeter | null;
+      /** A sentence without a final period; default: what the status says. */
+      readonly detail?: string;
+    }
+  /** A message to a server of tools that cannot be read one way only. */
+  | (Omit<RefusedMessage, "kind"> & { readonly kind: "misread"; readonly meter: RouteMeter })
   | { readonly kind: "method-not-allowed"; readonly allow: string }
   /** `OPTIONS *`: about the server, not about a resource. */
   | { readonly kind: "server-options" }
@@ -203,6 +222,8 @@ interface SoldPlace extends Place {
   readonly provisional?: string;
   /** What is said beside its price to whoever has had for nothing what there is; as {@link provisional}. */
   readonly told?: string;
+  /** Of a tool's plan: the call that asks for it. */
+  readonly conversation?: Conversation;
 }
 
 /** A priced route, by what the request brought for it. */
@@ -226,20 +247,19 @@ export type PricedDecision = SoldPlace &
       })
   );
 
-/** A payment, and the envelope in which it came: what becomes of it is told in the same. */
-interface Presentation extends Envelope {
-  readonly kind: "presented";
-  readonly version: X402Version;
-}
-
 /** The envelope in which its client speaks; version 1 where it has shown nothing that can be read. */
 export function versionOf(decision: PricedDecision): X402Version {
   return "version" in decision ? decision.version : X402_VERSION;
 }
 
 /** What a payment is for, as the ledger has it: at one site it is none for the same target of another. */
-export function soldTarget({ site, target }: Pick<PricedDecision, "site" | "target">): string {
-  return site + target;
+export function soldTarget({
+  site,
+  target,
+  conversation,
+}: Pick<PricedDecision, "site" | "target" | "conversation">): string {
+  const { bought } = conversation ?? {};
+  return bought === undefined ? site + target : `${site}${target}#${bought.target}`;
 }
 
 /** The header by which its client has shown that it has paid, or who it is. */
@@ -266,6 +286,8 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const told = decideTold(snapshot, request, target);
   if (told !== null) return told;
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
+  // What stands there for a tool is no path of anybody's.
+  if (isToolPath(target.path)) return { kind: "denied", status: 404, meter: null };
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
   return decideSale(snapshot, request, plan, place);
@@ -296,20 +318,30 @@ function decideTold(
   return { kind: "balance", asked: { terms, shown: readAsker(terms, request), buy } };
 }
 
+/** A call of a tool: where its plan is, and what it has brought beside its header lines. */
+export interface CalledTool {
+  readonly conversation: Conversation;
+  /** Absolute. */
+  readonly resource: string;
+  /** Undefined: nothing. */
+  readonly brought: Brought | undefined;
+}
+
 /** What becomes of a request to a priced route, by what it brings and by what it costs. */
-function decideSale(
+export function decideSale(
   snapshot: Snapshot,
   request: InboundRequest,
   plan: PricedPlan,
-  place: Place,
+  { called, ...place }: Place & { readonly called?: CalledTool },
 ): MemberDecision | PricedDecision {
   const { method = "" } = request;
-  const resource = snapshot.publicUrl + place.target;
-  const { protocol, earlier } = snapshot;
-  const brought = readPayment(request, payableVersions(protocol, earlier, systemTime.now()));
+  const { earlier } = snapshot;
+  const brought = called?.brought ?? broughtBy(snapshot, request);
   const soldMethod = soldMethodOf(snapshot.router, plan, method, place.path);
+  const { conversation, resource = snapshot.publicUrl + place.target } = called ?? {};
   const { offers, page } = plan;
-  const told = { ...place, plan, offers, page, resource, soldMethod, site: snapshot.site };
+  const at = { ...place, plan, offers, page, resource, soldMethod, site: snapshot.site };
+  const told = conversation === undefined ? at : { ...at, conversation };
   const isPriced = plan.computed !== undefined || earlier.length > 0;
   const sold = isPriced ? pricedByHead(told, brought, request, earlier) : told;
   if (isUnpriced(sold)) return sold;
@@ -424,39 +456,6 @@ function planOf(
       return { kind: "rejected", status: 400, detail };
     }
   }
-}
-
-type Brought =
-  | { readonly kind: "challenge" }
-  | { readonly kind: "malformed"; readonly refusal: Refusal }
-  | Presentation;
-
-const CHALLENGE: Brought = { kind: "challenge" };
-
-/** A request that has both is of the newer version, and the other header says nothing. */
-function readPayment({ rawHeaders }: InboundRequest, { v1, v2 }: SpokenVersions): Brought {
-  const newer = v2 ? readHeader(rawHeaders, X402_VERSION_2) : CHALLENGE;
-  return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);
-}
-
-/** Counted in the raw lines: with several payments nobody could say which one is meant. */
-function readHeader(rawHeaders: readonly string[], version: X402Version): Brought {
-  const lowerCase = PAYMENT_NAMES[version];
-  let value: string | undefined;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] ?? "";
-    if (!isNamed(name, lowerCase)) continue;
-    if (value !== undefined) {
-      const detail = `more than one ${PAYMENT_HEADERS[version]} header was sent`;
-      return { kind: "malformed", refusal: { code: "invalid_payload", detail } };
-    }
-    value = rawHeaders[index + 1] ?? "";
-  }
-  if (value === undefined) return CHALLENGE;
-  const decoded = decodeEnvelope(value, version);
-  return decoded.ok
-    ? { kind: "presented", version, ...decoded.value }
-    : { kind: "malformed", refusal: decoded.error };
 }
 
 /**

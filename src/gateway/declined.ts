@@ -2,6 +2,7 @@
 import type { ContentCoding } from "../http/content-coding.ts";
 import {
   corsLines,
+  crowdedAnswer,
   errorAnswer,
   preflightAnswer,
   type Answer,
@@ -17,7 +18,7 @@ import { SIGN_IN_PATH, supportedChains, type SignInChallenge } from "../x402/sig
 
 export type OtherDecision = Exclude<
   Decision,
-  PricedDecision | { kind: "free" | "status" | "session" | "balance" | "member" | "tools" }
+  PricedDecision | { kind: "free" | "status" | "session" | "balance" | "member" | "tools" | "left" }
 >;
 
 /** What was asked of one of the gateway's own documents. */
@@ -74,9 +75,16 @@ export function declinedAnswer(
     }
     case "denied": {
       const said = decision.status === 403 ? "this path is not served" : "not found";
-      const answer = errorAnswer(decision.status, said);
+      const answer = errorAnswer(decision.status, decision.detail ?? said);
       return { answer, outcome: "denied", meter: decision.meter };
     }
+    case "misread": {
+      const { id, code, detail: message, meter } = decision;
+      const body = JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } });
+      return { answer: { status: 400, lines: [], body }, outcome: "rejected", meter };
+    }
+    case "crowded":
+      return { answer: crowdedAnswer([]), outcome: "rejected", meter: decision.meter };
     case "method-not-allowed": {
       const answer = errorAnswer(405, "method not allowed", ["Allow", decision.allow]);
       return { answer, outcome: "denied", meter: null };

@@ -84,7 +84,9 @@ export function goodsRequest(
 ): GoodsRequest {
   const { plan } = decision;
   return {
-    binding: `${decision.soldMethod} ${decision.site}${decision.path}`,
+    binding:
+      decision.conversation?.bought?.binding ??
+      `${decision.soldMethod} ${decision.site}${decision.path}`,
     target: soldTarget(decision),
     unfit: () => unfitOf(visitor, decision),
     work: work === null ? undefined : (wanted) => work.work(wanted),
@@ -168,6 +170,11 @@ export async function deliver(
     refusal ??= paid.undelivered(broken);
     return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
   };
+  decision.conversation?.sold({
+    settlement: { success: true, ...settlement },
+    version,
+    refuse: () => refuse(answered.left(answered.status, true)),
+  });
   try {
     const sale: Pick<Sale, "judge" | "refused"> = {
       judge: (status, lines) => answered.judge(status, lines),
@@ -182,6 +189,8 @@ export async function deliver(
       const next = { ...passage, target: followed, responseSet };
       delivery = await forward(visitor, plan.engine, next, late);
     }
+    if ("kept" in delivery && delivery.kept)
+      decision.conversation?.judgeKept(delivery.kept.response);
     attempt = attemptOf(delivery, answered, visitor, metered);
     if (delivery.kind === "unanswered") {
       const again = !paid.isLast || !delivery.sent;
@@ -245,6 +254,8 @@ export async function replay(
   const version = versionOf(decision);
   const status = snapshot.statuses?.of(key);
   const receipt = settlementLines({ success: true, ...settlement }, version, status);
+  const told = { success: true, ...settlement } as const;
+  decision.conversation?.sold({ settlement: told, version, refuse: () => Promise.resolve() });
   const vary = shownIn(decision);
   const isSent = await visitor.replaying?.replay(response, { cors, receipt, vary });
   if (isSent === true) await collected();
@@ -368,7 +379,13 @@ export class AnsweredSale {
   }
 
   isGoods(status: number): boolean {
+    if (this.hasFailed) return false;
     return status < 400 || this.#visit.decision.plan.goods.has(status);
+  }
+
+  /** Whether a call of a tool has come to nothing that is sold, whatever the status says. */
+  get hasFailed(): boolean {
+    return this.#visit.decision.conversation?.left(true) !== undefined;
   }
 
   /** Whether a good answer is what was asked for, and yet uses no payment up. */
@@ -394,6 +411,8 @@ export class AnsweredSale {
 
   /** What is left after an answer that sold nothing, or not all. */
   left(status: number | null, sent: boolean): BrokenDelivery {
+    const failed = this.#visit.decision.conversation?.left(sent);
+    if (failed !== undefined && status !== null && status < 400) return failed;
     if (status === null || !this.isGoods(status)) {
       return { sent, served: null, isBackends: status !== null && status >= SERVER_ERROR };
     }
@@ -443,7 +462,8 @@ function attemptOf(
 ): BrokenDelivery | null {
   const { status } = delivery;
   if (delivery.kind === "unanswered") return leftUnanswered(delivery, visitor);
-  if ("kept" in delivery && delivery.kept !== undefined) return null;
+  const isFailed = answered.hasFailed;
+  if (!isFailed && "kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
   if (delivery.kind === "abandoned" && status === null) return answered.unheard(sent);
   const isBegun = status !== null && answered.isGoods(status);

@@ -44,19 +44,7 @@ import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { beginAccess } from "./access.ts";
-import {
-  corsLines,
-  crowdedAnswer,
-  errorAnswer,
-  ledAnswer,
-  limitedAnswer,
-  settlementLines,
-  statusLines,
-  unfitAnswer,
-  unpricedAnswer,
-  unservableAnswer,
-  type OwnAnswer,
-} from "./answers.ts";
+import { corsLines, crowdedAnswer, errorAnswer } from "./answers.ts";
 import { ToolCalls } from "./calls/tool-calls.ts";
 import { acceptable, nameOf } from "./challenge.ts";
 import { withoutUse } from "./counted.ts";
@@ -66,19 +54,21 @@ import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import {
-  versionOf,
+  type Decision,
   type PresentedDecision,
   type PricedDecision,
   type SignedInDecision,
 } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
-import { deliver, goodsRequest, replay, unserved, type PricedVisit } from "./delivery.ts";
+import { deliver, goodsRequest, replay, type PricedVisit } from "./delivery.ts";
 import { deliverHeld } from "./held-delivery.ts";
 import { HeldBytes } from "./held-response.ts";
 import { HeldWork } from "./held-work.ts";
+import { led, limited, unfit, unpriced, unservable } from "./exits.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
+import { decideByMessage, isOfTools, type ToolsDecision } from "./mcp/deciding.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { memberOf, membershipsOf } from "./membership.ts";
@@ -202,9 +192,39 @@ export class Gateway {
   #serve(visitor: Visitor, generation: Generation): RequestEnding | Promise<RequestEnding> {
     const site = generation.siteOf(visitor.request);
     const decision = decideInSpan(site.snapshot, visitor.request);
+    return isOfTools(decision)
+      ? this.#serveTools(visitor, decision, generation, site)
+      : this.#serveAs(visitor, decision, generation, site);
+  }
+
+  /** What a request says decides what it is: in a place, since that is waited for. */
+  async #serveTools(
+    visitor: Visitor,
+    decision: ToolsDecision,
+    generation: Generation,
+    site: ServedSite,
+  ): Promise<RequestEnding> {
+    const { address } = this.#clientOf(visitor.request, generation.settings, site);
+    const { meter } = decision.plan;
+    const decided = await this.work.inPlace(address, visitor, async () =>
+      decideByMessage(visitor, decision, site.snapshot),
+    );
+    return this.#serveAs(visitor, decided ?? { kind: "crowded", meter }, generation, site);
+  }
+
+  #serveAs(
+    visitor: Visitor,
+    decision: Decision,
+    generation: Generation,
+    site: ServedSite,
+  ): RequestEnding | Promise<RequestEnding> {
     switch (decision.kind) {
+      case "left":
+        return endingOf(ABANDONED, "undelivered", decision.meter);
       case "rejected":
       case "denied":
+      case "misread":
+      case "crowded":
       case "method-not-allowed":
       case "server-options":
       case "preflight":
@@ -377,16 +397,13 @@ export class Gateway {
     outcome: Outcome,
     work: HeldWork | null = null,
   ): RequestEnding | Promise<RequestEnding> {
-    const { visitor, decision, client, lines, challenge } = visit;
+    const { visitor, decision, lines } = visit;
     const { meter } = decision.plan;
     switch (outcome.kind) {
       case "crowded":
         return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
-      case "limited": {
-        const presented = decision.kind === "presented" ? decision.version : undefined;
-        const answer = limitedAnswer(outcome.seconds, presented, lines);
-        return endWith(visitor, { answer, outcome: "limited", meter });
-      }
+      case "limited":
+        return limited(visit, outcome.seconds);
       case "challenge":
         return this.#ask(visit, decision);
       case "malformed":
@@ -396,29 +413,14 @@ export class Gateway {
       case "unknown":
       case "barred":
         return this.#refuse(visit, readRefusal(outcome, lines, visit.help, decision));
-      case "led": {
-        const settlement = { success: true, ...outcome.settlement } as const;
-        const status = visit.snapshot.statuses?.of(outcome.key);
-        const receipt = settlementLines(settlement, versionOf(decision), status);
-        const at = outcome.target.slice(decision.site.length);
-        const answer = ledAnswer(at, [...lines, ...receipt, ...statusLines(status)]);
-        return endWith(visitor, { answer, outcome: "replayed", meter });
-      }
-      case "unpriced": {
-        challenge.unpriced(client, decision);
-        const answer = unpricedAnswer(outcome, lines);
-        return endWith(visitor, { answer, outcome: "rejected", meter });
-      }
-      case "unfit": {
-        const answer = unfitAnswer(outcome, lines);
-        challenge.refused(client);
-        return endWith(visitor, { answer, outcome: "refused", meter });
-      }
-      case "unservable": {
-        const answer = unservableAnswer(outcome.refusal, lines);
-        const own: OwnAnswer = { answer, outcome: "unavailable", meter };
-        return unserved(visitor, outcome.refusal, own, this.#telemetry);
-      }
+      case "led":
+        return led(visit, outcome);
+      case "unpriced":
+        return unpriced(visit, outcome);
+      case "unfit":
+        return unfit(visit, outcome);
+      case "unservable":
+        return unservable(visit, outcome.refusal, this.#telemetry);
       case "recognized":
         return this.#endRecognized(visit, outcome);
       case "abandoned":

@@ -19,9 +19,9 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:; *charset="?utf-8"? *)
 
 const ABSENT = { kind: "absent" } as const;
 const REFUSALS = {
-  411: "a body has to tell its Content-Length",
-  413: `the body is larger than ${MAX_PRICED_BODY_BYTES} bytes`,
-  415: "the body has to be application/json, in UTF-8 and in no other coding",
+  411: () => "a body has to tell its Content-Length",
+  413: (most: number) => `the body is larger than ${most} bytes`,
+  415: () => "the body has to be application/json, in UTF-8 and in no other coding",
 } as const;
 
 /** Whether it has to be waited for: else {@link readPricedBody} has it at once. */
@@ -30,13 +30,14 @@ export function isAwaited(visitor: Pick<Visitor, "request" | "replaying">): bool
   return hasRequestBody(visitor.request) && refusalOf(visitor.request) === null;
 }
 
-export function readPricedBody({
-  request,
-  replaying,
-}: Pick<Visitor, "request" | "replaying">): PricedBody | Promise<PricedBody> {
+/** @param most the largest that is read, bytes: no more than a body that is kept may have */
+export function readPricedBody(
+  { request, replaying }: Pick<Visitor, "request" | "replaying">,
+  most = MAX_PRICED_BODY_BYTES,
+): PricedBody | Promise<PricedBody> {
   if (!hasRequestBody(request)) return ABSENT;
-  const status = refusalOf(request);
-  if (status !== null) return { kind: "refused", status, detail: REFUSALS[status] };
+  const status = refusalOf(request, most);
+  if (status !== null) return { kind: "refused", status, detail: REFUSALS[status](most) };
   const known = keptBody(request);
   if (known) return { kind: "whole", body: known };
   if (replaying === null) return ABSENT;
@@ -46,13 +47,13 @@ export function readPricedBody({
   });
 }
 
-function refusalOf({
-  headers,
-  rawHeaders,
-}: Pick<InboundRequest, "headers" | "rawHeaders">): keyof typeof REFUSALS | null {
+function refusalOf(
+  { headers, rawHeaders }: Pick<InboundRequest, "headers" | "rawHeaders">,
+  most = MAX_PRICED_BODY_BYTES,
+): keyof typeof REFUSALS | null {
   const length = headers["content-length"];
   if (length === undefined) return 411;
-  if (Number(length) > MAX_PRICED_BODY_BYTES) return 413;
+  if (Number(length) > most) return 413;
   const isPlain = headers["content-encoding"] === undefined;
   // Of several some backends take the last, and one that Connection names does not reach them.
   const type = valuesOf(rawHeaders, "content-type").join();

@@ -14,7 +14,7 @@ import type { StoredResponse } from "../ledger/ledger.ts";
 import type { AccessNote } from "../telemetry/access-log.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import { addMissing } from "./message/field-lines.ts";
-import { notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
+import { askedOf, notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
 import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import { UNREAD_MS } from "./message/unread.ts";
@@ -62,6 +62,18 @@ export interface Visitor extends Holder {
   onReset(listener: (how: "reset" | "closed") => void): void;
   /** Null where no kept answer is ever given: to an upgrade. */
   readonly replaying: Replaying | null;
+  /** Null: plain HTTP is spoken. */
+  speech: Speech | null;
+}
+
+/** How a client is spoken to that has a protocol of its own over HTTP. */
+export interface Speech {
+  /** An answer of our own, in its words. */
+  tell(answer: Answer): Answer;
+  /** What a backend's answer is written to, in place of the client's response. */
+  through(response: InboundResponse): InboundResponse;
+  /** A kept answer, for this request. */
+  again(kept: StoredResponse): StoredResponse;
 }
 
 /** How a kept answer is given again. */
@@ -113,6 +125,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
   access: AccessNote | null = null;
+  speech: Speech | null = null;
   bodyStalledMs = 0;
   answerStalledMs = 0;
   readonly #response: InboundResponse;
@@ -143,7 +156,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return this.#ids.nameOf(this.#visit);
   }
 
-  answer(answer: Answer): void {
+  answer(given: Answer): void {
+    const answer = this.speech?.tell(given) ?? given;
     const { status, body } = answer;
     const response = this.#response;
     if (this.#isLate) return;
@@ -176,25 +190,29 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
 
   forward(engine: Engine, { into, ...passage }: Passage, late?: () => Answer): Promise<Delivery> {
     if (late !== undefined) this.#late = late;
-    const response = this.#response;
+    const client = this.#response;
     const begin = (): void => {
-      if (this.#expectsContinue) response.writeContinue();
+      if (this.#expectsContinue) client.writeContinue();
     };
     // Bytes of an upstream's answer wait for the client.
     const waits = (): void => {
       if (this.#isWaitedFor) return;
       this.#isWaitedFor = true;
       const watched = this.#answers.begin(this);
-      response.on("close", () => this.#answers.end(watched));
+      client.on("close", () => this.#answers.end(watched));
     };
     if (into !== undefined) {
-      if (response.destroyed) into.destroy();
-      else response.on("close", () => into.destroy());
+      if (client.destroyed) into.destroy();
+      else client.on("close", () => into.destroy());
       return engine.forward({ ...passage, request: this.request, response: into, begin });
     }
-    const { access } = this;
+    const { access, speech } = this;
     const wrote = access === null ? undefined : (bytes: number) => void (access.bytes += bytes);
-    return engine.forward({ ...passage, request: this.request, response, begin, waits, wrote });
+    const told = { ...passage, request: this.request, begin, waits, wrote };
+    if (speech === null) return engine.forward({ ...told, response: client });
+    // What is read has to be readable.
+    const requestHeaders = [...passage.requestHeaders, "Accept-Encoding", "identity"];
+    return engine.forward({ ...told, requestHeaders, response: speech.through(client) });
   }
 
   get stalledMs(): number {
@@ -253,6 +271,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   }
 
   readBodyHash(isKept = false): Promise<string | null> {
+    const asked = askedOf(this.request);
+    if (asked !== undefined) return Promise.resolve(asked);
     if (isKept && !isKeepable(this.request)) return Promise.resolve(null);
     return (this.#bodyHash ??= this.#readBodyHash(isKept));
   }
@@ -266,7 +286,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return bodyHash === null ? null : hashAsked(request, bodyHash);
   }
 
-  replay(kept: StoredResponse, to: ReplayedTo): Promise<boolean> {
+  replay(given: StoredResponse, to: ReplayedTo): Promise<boolean> {
+    const kept = this.speech?.again(given) ?? given;
     const response = this.#response;
     if (response.destroyed || this.#isLate) return Promise.resolve(false);
     const { method = "" } = this.request;
@@ -281,6 +302,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
 
 export class UpgradeVisitor implements Visitor {
   readonly replaying = null;
+  speech: Speech | null = null;
   /** A tunnel is as slow as it likes: `limits.tunnelIdle` ends it. */
   readonly stalledMs = 0;
   readonly isLate = false;

@@ -1,5 +1,12 @@
 /** Sockets to a backend: TCP, or TLS with the backend's certificate checked and HTTP/1.1 as only protocol. */
-import { connect as connectTcp, isIP, type OnReadOpts, type Socket } from "node:net";
+import {
+  connect as connectTcp,
+  isIP,
+  type IpcSocketConnectOpts,
+  type OnReadOpts,
+  type Socket,
+  type TcpSocketConnectOpts,
+} from "node:net";
 import { connect as connectTls, createSecureContext, type ConnectionOptions } from "node:tls";
 import { H1Fault } from "./fault.ts";
 
@@ -20,13 +27,16 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:":
 export class SocketOpener {
   /** What Host says: the name, with the port unless it is the scheme's own. */
   readonly host: string;
-  readonly #place: { readonly host: string; readonly port: number; readonly noDelay: true };
+  readonly #place: (TcpSocketConnectOpts & { readonly noDelay: true }) | IpcSocketConnectOpts;
   readonly #tls: ConnectionOptions | null;
   /** Of the last handshake, so that the next one is short. */
   #session: Buffer | undefined;
 
-  /** @throws H1Fault `request` for an origin that is none of `http` or `https`, and for PEM that is none */
-  constructor(origin: string, tls: H1TlsOptions = {}) {
+  /**
+   * @param path of a socket in the file system, in place of the origin's host and port
+   * @throws H1Fault `request` for an origin that is none of `http` or `https`, and for PEM that is none
+   */
+  constructor(origin: string, tls: H1TlsOptions = {}, path?: string) {
     const url = URL.parse(origin);
     const port = url === null ? undefined : DEFAULT_PORTS[url.protocol];
     if (url === null || port === undefined) {
@@ -34,7 +44,10 @@ export class SocketOpener {
     }
     this.host = url.host;
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-    this.#place = { host, port: url.port === "" ? port : Number(url.port), noDelay: true };
+    this.#place =
+      path === undefined
+        ? { host, port: url.port === "" ? port : Number(url.port), noDelay: true }
+        : { path };
     this.#tls = url.protocol === "https:" ? tlsOptions(host, tls) : null;
   }
 

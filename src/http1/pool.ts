@@ -25,6 +25,8 @@ const NO_HEAD: RequestHead = { text: "", framing: "none", length: 0 };
 export interface H1PoolOptions {
   /** Scheme, host and optional port: `http://10.0.0.11:3000`. No path. */
   readonly origin: string;
+  /** Of a socket in the file system, in place of the origin's host and port. */
+  readonly socketPath?: string | undefined;
   /** Open connections at most, 1 or more. */
   readonly connections: number;
   /** Milliseconds until a connection must be up. */
@@ -94,7 +96,7 @@ export class H1Pool extends EventEmitter<PoolEvents> {
     this.#now = options.now ?? (() => performance.now());
     this.#keeper = {
       limits: options,
-      opener: new SocketOpener(options.origin, options.tls),
+      opener: new SocketOpener(options.origin, options.tls, options.socketPath),
       now: this.#now,
       onConnected: () => this.emit("connect"),
       onConnectFailed: (error) => this.emit("connectionError", error),

@@ -30,8 +30,27 @@ class Unreadable extends Error {
 /** What stands where a number, a name or the like is expected. */
 const NO_JSON = "the body is no JSON";
 
+/** Where in the text of a body a member stands that was looked for: indices of characters. */
+export interface MarkedMember {
+  /** From its name to its end, with one of the commas that part it from others. */
+  readonly begin: number;
+  readonly end: number;
+  /** Of its value alone. */
+  readonly value: readonly [begin: number, end: number];
+}
+
+/** A body whose text is looked into as well. */
+export interface MarkedBody {
+  readonly value: JsonValue;
+  readonly text: string;
+  /** Undefined: it is not there. */
+  readonly marked: MarkedMember | undefined;
+}
+
 /** How a body is read. */
 interface Reading {
+  /** Names from the outermost object down to the member that is looked for; none is within a list. Default: nothing is. */
+  readonly mark?: readonly string[];
   /** Values in it, names of members not counted. */
   readonly maxValues: number;
   /** Names of members that matter: none is there in other letters. */
@@ -45,9 +64,17 @@ export function foldedName(name: string): string {
 
 /** The value of a body, or a sentence on why there is none that everybody would agree on. */
 export function readJsonBody(body: Uint8Array, reading: Reading): Result<JsonValue, string> {
+  const read = readMarkedBody(body, reading);
+  return read.ok ? ok(read.value.value) : read;
+}
+
+/** The same, and where one member of it stands. */
+export function readMarkedBody(body: Uint8Array, reading: Reading): Result<MarkedBody, string> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    return ok(new JsonReader(text, reading).read());
+    const reader = new JsonReader(text, reading);
+    const value = reader.read();
+    return ok({ value, text, marked: reader.marked });
   } catch (cause) {
     if (cause instanceof Unreadable) return err(cause.message);
     // Of the decoder.
@@ -61,11 +88,16 @@ class JsonReader {
   readonly #maxValues: number;
   readonly #members: ReadonlySet<string>;
   readonly #folded: ReadonlySet<string>;
+  readonly #mark: readonly string[];
+  /** How many of the names of the mark lead here; -1: others do. */
+  #led = 0;
+  #marked: MarkedMember | undefined;
   #at = 0;
   #values = 0;
 
-  constructor(text: string, { maxValues, members }: Reading) {
+  constructor(text: string, { maxValues, members, mark = [] }: Reading) {
     this.#text = text;
+    this.#mark = mark;
     this.#maxValues = maxValues;
     this.#members = members;
     this.#folded = new Set([...members].map(foldedName));
@@ -76,6 +108,10 @@ class JsonReader {
     this.#skipSpace();
     if (this.#at < this.#text.length) throw new Unreadable(NO_JSON);
     return value;
+  }
+
+  get marked(): MarkedMember | undefined {
+    return this.#marked;
   }
 
   #value(depth: number): JsonValue {
@@ -106,7 +142,8 @@ class JsonReader {
     if (this.#takes("}")) return members;
     do {
       this.#skipSpace();
-      if (this.#text[this.#at] !== '"') throw new Unreadable(NO_JSON);
+      const begin = this.#at;
+      if (this.#text[begin] !== '"') throw new Unreadable(NO_JSON);
       const name = this.#string();
       if (members.has(name)) throw new Unreadable("the body has a member twice");
       // One that is not asked for is nothing that decides a price, whoever reads it how.
@@ -114,17 +151,44 @@ class JsonReader {
         throw new Unreadable("the body has a member in other letters than is asked for");
       }
       this.#expect(":");
-      members.set(name, this.#value(depth));
+      members.set(name, this.#member(depth, name, begin));
     } while (this.#takes(","));
     this.#expect("}");
     return members;
   }
 
+  #member(depth: number, name: string, begin: number): JsonValue {
+    const led = this.#led;
+    const isLed = led >= 0 && this.#mark[led] === name;
+    this.#led = isLed ? led + 1 : -1;
+    this.#skipSpace();
+    const from = this.#at;
+    const value = this.#value(depth);
+    if (isLed && led + 1 === this.#mark.length) {
+      this.#marked = { ...this.#parted(begin, this.#at), value: [from, this.#at] };
+    }
+    this.#led = led;
+    return value;
+  }
+
+  /** With the comma behind it, else the one in front. */
+  #parted(begin: number, end: number): { readonly begin: number; readonly end: number } {
+    SPACE.lastIndex = end;
+    SPACE.exec(this.#text);
+    if (this.#text[SPACE.lastIndex] === ",") return { begin, end: SPACE.lastIndex + 1 };
+    let front = begin - 1;
+    while (front >= 0 && /[ \t\n\r]/.test(this.#text[front] ?? "")) front -= 1;
+    return { begin: this.#text[front] === "," ? front : begin, end };
+  }
+
   #list(depth: number): JsonValue[] {
     const members: JsonValue[] = [];
     if (this.#takes("]")) return members;
+    const led = this.#led;
+    this.#led = -1;
     do members.push(this.#value(depth));
     while (this.#takes(","));
+    this.#led = led;
     this.#expect("]");
     return members;
   }

@@ -136,6 +136,19 @@ const INPUT: Readonly<Record<string, unknown>> = {
   headerFields: { "X-City": { type: "string" } },
 };
 
+/** Of a command that nobody asks: no process is begun. */
+const COMMAND: Readonly<Record<string, unknown>> = {
+  run: ["/nowhere/other-server"],
+  env: { STEP: "two" },
+  cwd: "/srv",
+  processes: 8,
+  perClient: 2,
+  idle: "5m",
+  life: "6h",
+  message: "1MiB",
+  memory: "256MiB",
+};
+
 const WEBHOOK = { url: "http://127.0.0.1:9/hooks", secrets: "env:WEBHOOK_SECRET" };
 
 const TOKEN = {
@@ -235,6 +248,13 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   only("upstreams.NAME.host", ["upstreams", "default", "host"], "preserve"),
   only("upstreams.NAME.path.prefix", ["upstreams", "default", "path"], { prefix: "/paid" }),
   only("upstreams.NAME.path.strip", ["upstreams", "default", "path"], undefined),
+  only("upstream.command", ["upstreams", "other"], { command: ["/nowhere/server"] }),
+  ...Object.entries(COMMAND).map(([key, value]) =>
+    only(`upstreams.NAME.command.${key}`, ["upstreams", "other"], {
+      command: { run: ["/nowhere/server"], [key]: value },
+    }),
+  ),
+  only("upstreams.NAME.command", ["upstreams", "other"], { command: ["/nowhere/server"] }),
   only("upstreams.NAME.protocol", ["upstreams", "default", "protocol"], "h1"),
   only("headers.allow", ["headers"], { allow: ["X-City"] }),
   named("payTo.evm", ({ payees }) => [[["payTo", "evm"], payees[1]]]),

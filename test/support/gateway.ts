@@ -31,6 +31,8 @@ export interface GatewaySetup {
   readonly backend?: RequestListener;
   /** A backend of the test's own, in place of the recording one. */
   readonly upstreamUrl?: string;
+  /** The same as YAML: a command, say. */
+  readonly upstream?: string;
   /** Default: a file of its own. */
   readonly storePath?: string;
   readonly rpcUrl?: string;
@@ -88,7 +90,9 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const upstream: RecordedRequest[] = [];
   const backendUrl =
-    setup.upstreamUrl ?? (await startBackend(setup.backend ?? repeat, upstream, closing));
+    setup.upstream ??
+    setup.upstreamUrl ??
+    (await startBackend(setup.backend ?? repeat, upstream, closing));
   const folder = join(tmpdir(), `coinslot-test-${randomUUID()}`);
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const storePath = setup.storePath ?? join(folder, "ledger.db");

@@ -108,7 +108,10 @@ export interface ExplanationView {
   readonly notes: readonly string[];
 }
 
-function ruleView({ key, file, line, methods, pattern, action }: RouteSettings): RuleView {
+function ruleView(route: RouteSettings): RuleView {
+  const { key, file, line, methods, tool, action } = route;
+  // Of a tool that is what stands for it in the router.
+  const pattern = tool === undefined ? route.pattern : key.slice(key.indexOf("/"));
   const offers = action.kind === "priced" ? action.offers : [];
   return {
     key,

@@ -12,8 +12,11 @@ export function routePath({
   key,
   host = "",
   place,
-}: Pick<RouteSettings, "key" | "host" | "place">): Path {
+  tool,
+}: Pick<RouteSettings, "key" | "host" | "place" | "tool">): Path {
   if (place !== undefined) return place;
-  const written = host === "" ? key : key.slice(host.length + 1);
-  return [...sitePath(host), "routes", written];
+  const named = tool?.of ?? key;
+  const written = host === "" ? named : named.slice(host.length + 1);
+  const route = [...sitePath(host), "routes", written];
+  return tool === undefined ? route : [...route, "tools", tool.name];
 }

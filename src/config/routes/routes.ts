@@ -1,37 +1,32 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
-import { z } from "zod";
-import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
+import type { z } from "zod";
+import type { IdentifierUse } from "../../x402/payment-identifier.ts";
 import { networkOf } from "../../x402/network.ts";
-import { acceptEntry, payees } from "./accepted.ts";
-import { grants, repeat, type GrantSettings, type RepeatSettings } from "./after-sale.ts";
-import { input, type RouteInput } from "./route-input.ts";
+import type { GrantSettings, RepeatSettings } from "./after-sale.ts";
+import type { RouteInput } from "./route-input.ts";
 import { computedOffers } from "./computed.ts";
 import type { PriceTerms } from "../../pricing/computed-price.ts";
-import { meter, meteredDescription, resolveMeter } from "./meter.ts";
+import { meteredDescription, resolveMeter } from "./meter.ts";
 import type { MeterTerms } from "../../metering/meter.ts";
 import type { Context } from "../reading/context.ts";
-import { memberPrices, resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
-import { barePrice, DOLLARS_FORM, price, readAction, type ComputedPriceText } from "./price.ts";
+import { resolveMemberPrices, type MemberPrice } from "./member-prices.ts";
+import type { ComputedPriceText } from "./price.ts";
 import type { OwnGoods } from "./own-goods.ts";
 import type { OfferSettings, Pricing, Wanted } from "./pricing.ts";
-import { quota, QUOTA_USAGE, refuseQuota, type QuotaSettings } from "./quota.ts";
+import { refuseQuota, type QuotaSettings } from "./quota.ts";
 import { fault } from "../reading/reading.ts";
 import { Conflicts } from "./route-conflicts.ts";
-import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
-  flag,
-  jsonObject,
-  listOf,
-  map,
-  matching,
-  named,
-  optional,
-  plainText,
-  text,
-  textLike,
-  whole,
-  word,
-} from "../reading/shapes.ts";
+  priceBlock,
+  route,
+  type Mode,
+  type PriceBlock,
+  type RedirectUse,
+  type SettleTime,
+} from "./route-block.ts";
+import { readRouteKey, type RouteKey } from "./route-key.ts";
+import { refuseBesideTools, toolKey, type ToolTerms } from "./tools.ts";
+import { matching, named } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
@@ -45,19 +40,22 @@ export interface RouteSettings extends RouteKey {
   readonly line: number;
   /** Of one that the gateway makes itself (`own.ts`): what of the file it is made of. */
   readonly place?: Path;
+  /** Of a tool (`tools`): its name, or a beginning of names with `*` behind it; the route's key is that of its server's. */
+  readonly tool?: { readonly name: string; readonly of: string };
   readonly action: RouteAction;
 }
 
 export type RouteAction =
   | { readonly kind: "deny" }
   /** `shadow`: what it would be sold for, were it not for `mode: shadow`. */
-  | { readonly kind: "free"; readonly upstream: string; readonly shadow?: PricedAction }
+  | {
+      readonly kind: "free";
+      readonly upstream: string;
+      readonly shadow?: PricedAction;
+      /** It leads to a server of tools, each of which is a route of its own. */
+      readonly tools?: ToolTerms;
+    }
   | PricedAction;
-
-/** `shadow`: nothing is charged, and told what would have been. */
-export const MODES = ["sell", "shadow"] as const;
-
-export type Mode = (typeof MODES)[number];
 
 export interface PricedAction {
   readonly kind: "priced";
@@ -107,142 +105,7 @@ export interface PricedAction {
   readonly checkInput: boolean;
 }
 
-/** `after`: the backend works first, and is paid for what it has answered. */
-const SETTLE_TIMES = ["before", "after"] as const;
-export type SettleTime = (typeof SETTLE_TIMES)[number];
-
-const REDIRECT_USES = ["pass", "follow"] as const;
-type RedirectUse = (typeof REDIRECT_USES)[number];
-
 type JsonObject = Readonly<Record<string, unknown>>;
-
-const MAX_TIMEOUT_REASON =
-  ": a facilitator refuses authorizations that expire within 6 seconds, and nothing waits for a day";
-
-const DIRECTIVE =
-  "(?:private|no-store|no-cache|no-transform|must-revalidate|immutable|(?:max-age|stale-while-revalidate|stale-if-error)=[0-9]{1,9})";
-const CACHING = new RegExp(`^(?=.*\\b(?:private|no-store)\\b)${DIRECTIVE}(?:, *${DIRECTIVE})*$`);
-
-const priceBlock = map({
-  mode: optional(
-    word(MODES),
-    "`shadow`: every request passes and nothing is charged; the access log, the metrics and `coinslot forecast` tell what " +
-      "would have been asked. Default: the global `mode`.",
-  ),
-  price: optional(
-    price,
-    "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
-  ),
-  meter: optional(
-    meter,
-    "What its answers are charged by, in place of `price`: what each has used, known when it is there. " +
-      '`{ of: json("usage.total_tokens"), each: $0.000002, max: $0.50 }`.',
-  ),
-  prices: memberPrices,
-  accept: optional(
-    listOf(acceptEntry),
-    "Networks and tokens in which this route is paid, in place of the global `accept`.",
-  ),
-  payTo: optional(payees, "Who is paid for this route, in place of the global `payTo`."),
-  upstream: optional(
-    plainText,
-    "Name of the upstream it leads to. Without it: the one named default, or the only one.",
-  ),
-  description: optional(
-    plainText,
-    "What is sold, for buyers and catalogues, in at most 500 characters.",
-  ),
-  mimeType: optional(
-    textLike(
-      /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/,
-      "must be a media type such as application/json",
-      "application/json",
-    ),
-    "Media type of the answer.",
-  ),
-  maxTimeoutSeconds: optional(
-    whole(10, 86_400, MAX_TIMEOUT_REASON),
-    "How long a payment may take, in seconds.",
-    60,
-  ),
-  outputSchema: optional(
-    jsonObject,
-    "JSON Schema of the answer, for the discovery listing; its example, or those of its members, is shown as a sample.",
-  ),
-  metadata: optional(
-    jsonObject,
-    "Shown in the discovery listing: { category: weather, provider: Example Inc. }.",
-  ),
-  input: optional(
-    input,
-    "What a buyer has to send, for the discovery listing, and to be checked (see `checkInput`). A field is a JSON Schema, " +
-      "the name of a type or a sentence; `required: true` says that it has to be there.",
-  ),
-  discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
-  memo: optional(
-    // Official clients write no longer one.
-    textLike(/^[\x20-\x7e]{1,256}$/, "must be 1 to 256 printable characters of ASCII", "weather"),
-    "What has to stand as memo in payments on Solana, for your books: of buyers of version 2, since those of version 1 write none.",
-  ),
-  cacheControl: optional(
-    textLike(
-      CACHING,
-      "must be directives of Cache-Control with private or no-store among them, such as private, max-age=3600: " +
-        "a shared cache gives what it keeps to those who have not paid",
-      "private, max-age=3600",
-    ),
-    "Cache-Control of what is sold, in place of the backend's: how long a buyer's own cache may keep it.",
-    "private, no-store",
-  ),
-  paymentIdentifier: optional(
-    word(IDENTIFIER_USES),
-    "Whether buyers name their purchases, in place of the global `paymentIdentifier`.",
-  ),
-  repeat: optional(repeat, "In place of the global `repeat`."),
-  grants: optional(
-    grants,
-    "For how long who has paid for the route, and has had that, has everything that it serves, without paying again: signed in " +
-      "with the account that has paid. With { for, times } he has it so often.",
-  ),
-  free: optional(quota, QUOTA_USAGE),
-  redirects: optional(
-    word(REDIRECT_USES),
-    "What is done with a redirect of the backend. pass: the buyer gets it, and his payment is for its target, too, where " +
-      "that is at this host and costs no more. follow: a GET or HEAD is asked for again at its target, where that is at " +
-      "this host, of the same upstream and costs no more, at most five times.",
-    "pass",
-  ),
-  goods: optional(
-    listOf(whole(400, 599)),
-    "Answers of 400 and above that are what is sold, as a 404 may be that says that a name is free. Any other leaves the " +
-      "payment good for the same method and path.",
-  ),
-  checkInput: optional(
-    flag,
-    "Whether `input` is checked when a payment is shown, before it is taken: 400 says what is missing or wrong. Of a body " +
-      "up to 1 MiB whose length is told.",
-    true,
-  ),
-  settle: optional(
-    word(SETTLE_TIMES),
-    "When the payment is settled. before: then the backend sees the request. after: the payment is verified, the backend " +
-      "answers, and only what is goods is settled and given to the buyer. Such an answer is held until then: it is no " +
-      "stream, and no larger than 1 MiB. A payer who cannot pay any more by then has had the work for nothing: 16 " +
-      "times, and once more each minute.",
-    "before",
-  ),
-  credits: optional(
-    flag,
-    "Whether a session may pay it from what its account has prepaid (`credits`): no payment, no settlement, and nothing is " +
-      "debited for what is no goods, or breaks off.",
-    false,
-  ),
-});
-
-const route = z.union(
-  [text(readAction, { anyOf: [{ enum: ["free", "deny"] }, DOLLARS_FORM] }), barePrice, priceBlock],
-  "must be free, deny, a price such as $0.01, or a map with a price",
-);
 
 /** By key. */
 export const routes = named(
@@ -254,7 +117,6 @@ export const routes = named(
 );
 
 type WrittenRoutes = z.output<typeof routes>;
-type PriceBlock = z.output<typeof priceBlock>;
 
 /** Where a route says nothing of them. */
 export interface UsualTerms {
@@ -292,6 +154,12 @@ export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
     if (read.ok && action !== undefined) {
       const called = host === undefined ? { key } : { key: `${host} ${key}`, host };
       resolved.push({ ...called, ...problems.place(path), ...read.value, action });
+      if (value !== undefined && !("kind" in value) && value.tools !== undefined) {
+        const at = { ...called, path, read: read.value };
+        const { mode = parts.mode } = value;
+        const usual = { ...named, mode, upstream: upstreamOf(action) };
+        resolved.push(...resolveTools(value.tools, at, usual));
+      }
     }
   }
   return resolved;
@@ -306,7 +174,10 @@ function resolveAction(
   parts: OfRoute,
 ): RouteAction | undefined {
   const { pricing, upstreams } = parts;
-  if (!("kind" in value)) return resolveBlock(value, path, parts);
+  if (!("kind" in value)) {
+    const isServer = parts.context.tree.has([...path, "tools"]);
+    return isServer ? resolveServer(value, path, parts) : resolveBlock(value, path, parts);
+  }
   if (value.kind === "deny") return { kind: "deny" };
   const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
@@ -320,7 +191,55 @@ function inMode(mode: Mode, action: PricedAction): RouteAction {
   return mode === "sell" ? action : { kind: "free", upstream, shadow: action };
 }
 
-function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteAction | undefined {
+/** Each tool is a route of its own, which nobody reaches but by a call. */
+function resolveTools(
+  tools: NonNullable<PriceBlock["tools"]>,
+  { path, read, ...server }: Pick<RouteSettings, "key" | "host"> & { path: Path; read: RouteKey },
+  parts: OfRoute,
+): readonly RouteSettings[] {
+  const { problems, tree } = parts.context;
+  const place = [...path, "tools"];
+  return tree.keys(place).flatMap((name) => {
+    const at = [...place, name];
+    const found = toolKey(read, name);
+    if (!found.ok) {
+      problems.errorAtKey(at, found.error);
+      return [];
+    }
+    const value = tools[name];
+    const action = value && resolveAction(value, at, { ...parts, read: found.value });
+    if (action === undefined) return [];
+    const hidden =
+      action.kind === "priced" ? { ...action, discoverable: false, checkInput: false } : action;
+    const { host } = server;
+    const { key } = found.value;
+    const called = host === undefined ? { key } : { key: `${host} ${key}`, host };
+    const told = { ...found.value, ...called, ...problems.place(at) };
+    return [{ ...told, tool: { name, of: server.key }, action: hidden }];
+  });
+}
+
+/** What it leads to is free, but for calls of its tools. */
+function resolveServer(
+  { upstream: written, unpaid = "auto", telling = true }: Partial<PriceBlock>,
+  path: Path,
+  { context, upstreams, read, upstream: usual }: OfRoute,
+): RouteAction {
+  refuseBesideTools(path, read, context);
+  const own = written === undefined ? usual : undefined;
+  const upstream = own ?? upstreams.resolve(path, written);
+  return { kind: "free", upstream, tools: { unpaid, telling } };
+}
+
+function upstreamOf(action: RouteAction): string | undefined {
+  return action.kind === "deny" ? undefined : action.upstream;
+}
+
+function resolveBlock(
+  block: Partial<PriceBlock> & Omit<PriceBlock, "upstream">,
+  path: Path,
+  parts: OfRoute,
+): RouteAction | undefined {
   const { context, pricing, upstreams } = parts;
   const { price, accept, payTo } = block;
   const usual = block.upstream === undefined ? parts.upstream : undefined;

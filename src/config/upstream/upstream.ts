@@ -6,6 +6,7 @@ import type { Fault } from "../reading/problem.ts";
 import { ORIGIN } from "../reading/forms.ts";
 import { bad, fault, readMethod, readOrigin, readWord } from "../reading/reading.ts";
 import { readFixedPath } from "../routes/route-key.ts";
+import { command, resolveCommand, type CommandUpstream } from "./command.ts";
 import { headers, resolveHeaders, type HeaderRules } from "./upstream-headers.ts";
 import { resolveTls, tls, type UpstreamTls } from "./upstream-tls.ts";
 import {
@@ -26,11 +27,13 @@ import {
 } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 
-/** A backend: a group of targets that serve the same. */
+/** A backend: a group of targets that serve the same, or a command. */
 export interface Upstream {
   readonly name: string;
-  /** At least one, all different. */
+  /** At least one, all different; none of a command. */
   readonly targets: readonly UpstreamTarget[];
+  /** What is started in place of targets; null: nothing. */
+  readonly command: CommandUpstream | null;
   readonly balance: BalanceSettings;
   /** Null: nobody asks but the requests themselves. */
   readonly health: HealthCheck | null;
@@ -197,9 +200,13 @@ const retry = map({
 });
 
 export const upstream = map({
-  targets: described(
+  targets: optional(
     listOf(target),
     "Servers that serve the same: URLs without a path, or { url, weight }.",
+  ),
+  command: optional(
+    command,
+    "In place of targets: a server of MCP that reads and writes by its standard streams, [node, server.js]; one process for each session.",
   ),
   balance: optional(
     word(BALANCES),
@@ -243,19 +250,40 @@ function readHost(host: string): Result<HostRuleSetting, Fault> {
   return bad(HOST_FORM);
 }
 
+/** What says something of targets, or of HTTP on its way to them. */
+const OF_TARGETS = [
+  "targets",
+  "balance",
+  "health",
+  "retry",
+  "tls",
+  "protocol",
+  "host",
+  "path",
+  "headers",
+] as const;
+
+/** @param path of the file: of an entry of `upstreams`, or `upstream` itself */
 export function resolveUpstream(
   name: string,
   written: WrittenUpstream,
-  context: Context,
+  { path, context }: { readonly path: Path; readonly context: Context },
 ): Upstream {
-  const path = ["upstreams", name];
-  const { targets, balance, timeouts, retry, protocol, host } = written;
+  const { targets = [], balance, timeouts, retry, protocol, host } = written;
   const { strip = "", prefix = "" } = written.path;
-  checkTargets(targets, [...path, "targets"], context);
-  requireTls(written, path, context);
+  if (written.command !== undefined) refuseBesideCommand(path, context);
+  else if (written.targets === undefined && context.tree.intact(path)) {
+    const hint = "give targets: [http://…], or command: [node, server.js]";
+    context.problems.errorAtKey(path, fault("missing-key", "needs targets", hint));
+  } else if (written.targets !== undefined) checkTargets(targets, [...path, "targets"], context);
+  requireTls({ ...written, targets }, path, context);
   return {
     name,
     targets,
+    command:
+      written.command === undefined
+        ? null
+        : resolveCommand(written.command, [...path, "command"], context),
     balance,
     health: resolveHealth(written.health, [...path, "health"], context),
     connectTimeoutMs: timeouts.connect,
@@ -268,6 +296,15 @@ export function resolveUpstream(
     path: { strip, prefix },
     headers: resolveHeaders(written.headers, [...path, "headers"], context),
   };
+}
+
+/** What would be believed to do something, and does nothing for a process. */
+function refuseBesideCommand(path: Path, { tree, problems }: Context): void {
+  for (const key of OF_TARGETS) {
+    if (!tree.has([...path, key])) continue;
+    const message = "has no meaning for a command, which is no server of HTTP";
+    problems.errorAtKey([...path, key], fault("unused-key", message, "leave it out"));
+  }
 }
 
 function checkTargets(
@@ -291,7 +328,7 @@ function checkTargets(
 
 /** What means nothing without TLS would be believed to protect something. */
 function requireTls(
-  { targets, tls, protocol }: WrittenUpstream,
+  { targets, tls, protocol }: WrittenUpstream & Pick<Upstream, "targets">,
   upstream: Path,
   { problems }: Context,
 ): void {

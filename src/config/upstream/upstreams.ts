@@ -1,9 +1,10 @@
 /** `upstream` and `upstreams`: the backends, and which of them a route means that names none. */
 import type { Context } from "../reading/context.ts";
-import type { z } from "zod";
+import { z } from "zod";
 import { ORIGIN } from "../reading/forms.ts";
 import { fault, readOrigin } from "../reading/reading.ts";
-import { matching, named, text } from "../reading/shapes.ts";
+import { described, map, matching, named, text } from "../reading/shapes.ts";
+import { command } from "./command.ts";
 import { PROXY_UPSTREAM } from "../listener/sidecar.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 import type { Path } from "../reading/tree.ts";
@@ -14,9 +15,15 @@ const DEFAULT_NAME = "default";
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 const NAME_FORM = "a name has up to 64 letters, digits, dashes and underscores";
 
-/** The only backend, as one would write it under `upstreams`. */
-export const onlyUpstream = text(readOrigin, ORIGIN).transform((url) =>
-  upstream.parse({ targets: [url] }),
+/** The only backend, as one would write it under `upstreams`: its URL, or a command alone. */
+export const onlyUpstream = z.union(
+  [
+    text(readOrigin, ORIGIN).transform((url) => upstream.parse({ targets: [url] })),
+    map({ command: described(command, "What is started, as under upstreams.") }).transform(
+      (written): z.output<typeof upstream> => ({ ...upstream.parse({}), ...written }),
+    ),
+  ],
+  "must be a URL, or { command: [node, server.js] }",
 );
 
 export const upstreams = named(upstream, matching(NAME, NAME_FORM));
@@ -83,13 +90,13 @@ export class Upstreams {
 function readUpstreams(document: WrittenUpstreams, context: Context): readonly Upstream[] {
   const read: Upstream[] = [];
   if (document.upstream !== undefined) {
-    read.push(resolveUpstream(DEFAULT_NAME, document.upstream, context));
+    read.push(resolveUpstream(DEFAULT_NAME, document.upstream, { path: ["upstream"], context }));
   }
   for (const [name, written] of Object.entries(document.upstreams ?? {})) {
     if (!NAME.test(name)) {
       context.problems.errorAtKey(["upstreams", name], fault("bad-value", NAME_FORM));
     }
-    read.push(resolveUpstream(name, written, context));
+    read.push(resolveUpstream(name, written, { path: ["upstreams", name], context }));
   }
   const allow = resolveAllowed(document.headers?.allow, ["headers", "allow"], context);
   return read.map((each) => {

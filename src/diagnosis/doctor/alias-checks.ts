@@ -74,8 +74,8 @@ class Search {
   }
 
   /** Aliases that give what the route sells; null where nothing can be said. */
-  async #lookAt({ pattern, action }: RouteSettings): Promise<readonly string[] | null> {
-    if (action.kind !== "priced") return null;
+  async #lookAt({ pattern, action, tool }: RouteSettings): Promise<readonly string[] | null> {
+    if (action.kind !== "priced" || tool !== undefined) return null;
     const nothing = `/${randomUUID()}`;
     const [sold, none] = await Promise.all([
       this.#ask(action.upstream, pattern),

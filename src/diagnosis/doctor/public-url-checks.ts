@@ -97,7 +97,7 @@ async function checkAnswers(
 /** A route without parameters if there is one, else with a name in their place. */
 function sampleOf(config: Config, dry: DryGateway, publicUrl: string): Sample | undefined {
   const candidates = config.routes
-    .filter(({ action }) => action.kind === "priced")
+    .filter(({ action, tool }) => action.kind === "priced" && tool === undefined)
     .map((route) => {
       const isStatic = route.segments.every(({ kind }) => kind === "static");
       return { key: route.key, ...requestFor(route), isStatic };

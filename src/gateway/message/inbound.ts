@@ -11,6 +11,7 @@ type Told = (...facts: unknown[]) => void;
 
 const NOTES = Symbol("what is noted of a connection");
 const KEPT_BODY = Symbol("the body of a request that was read before its time");
+const ASKED = Symbol("what a request asks for, whatever its bytes are");
 
 /** What is noted of a client's connection, by whoever learns it and for whoever asks, for as long as it lives. */
 export class ConnectionNotes {
@@ -46,6 +47,16 @@ export function keepBody(request: InboundRequest, body: Buffer | null): void {
 /** Undefined: nobody has kept it. */
 export function keptBody(request: InboundRequest): Buffer | null | undefined {
   return request[KEPT_BODY];
+}
+
+/** Requests of the same hash ask for the same, whatever else is in their bodies. */
+export function noteAsked(request: InboundRequest, hash: string): void {
+  request[ASKED] = hash;
+}
+
+/** Undefined: what is in its body is all that is known of it. */
+export function askedOf(request: Pick<InboundRequest, typeof ASKED>): string | undefined {
+  return request[ASKED];
 }
 
 /**
@@ -114,6 +125,8 @@ export interface InboundRequest {
   destroy(): unknown;
   /** See {@link keepBody}. */
   [KEPT_BODY]?: Buffer | null;
+  /** See {@link noteAsked}. */
+  [ASKED]?: string;
 }
 
 /** The answer to a request: one head, then body, then perhaps trailers. */

@@ -2,7 +2,7 @@
 import { createHash, hash, type Hash } from "node:crypto";
 import { Readable } from "node:stream";
 import { Gathered } from "../../http1/gathered.ts";
-import { keepBody, type InboundRequest } from "./inbound.ts";
+import { askedOf, keepBody, type InboundRequest } from "./inbound.ts";
 import { MAX_UNREAD_PARTS, unreadParts } from "./unread-parts.ts";
 
 /**
@@ -120,9 +120,13 @@ const SELECTING = ["range", "if-range", "if-none-match", "if-modified-since"] as
 
 /**
  * The hash of a body, and of the lines that ask for a part of the answer: a kept part is for nobody who asks for the
- * whole, or for another part. Without such lines it is that of the body alone.
+ * whole, or for another part. Without such lines it is that of the body alone. Of a request of which it is known what it
+ * asks for, that.
  */
-export function hashAsked({ headers }: InboundRequest, bodyHash: string): string {
+export function hashAsked(request: InboundRequest, bodyHash: string): string {
+  const asked = askedOf(request);
+  if (asked !== undefined) return asked;
+  const { headers } = request;
   const lines = SELECTING.flatMap((name) =>
     name in headers ? [`${name}: ${String(headers[name])}`] : [],
   );

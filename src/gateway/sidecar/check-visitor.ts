@@ -60,6 +60,7 @@ export interface CheckTerms {
 }
 
 export class CheckVisitor implements Visitor {
+  speech = null;
   readonly id: string;
   readonly request: OriginalRequest;
   trace: RequestTrace | null = null;

@@ -222,6 +222,8 @@ export const defaultUpstreamOptions: Omit<UpstreamOptions, "origin"> = {
 export interface TargetOptions extends UpstreamOptions {
   /** `h2`: HTTP/2 where an `https` target offers it. Default `http1`. */
   readonly protocol?: "http1" | "h2";
+  /** Of a socket in the file system, in place of the origin's host and port; requests only. */
+  readonly socketPath?: string | undefined;
   /** For an `https` origin; its certificate is always checked. */
   readonly tls?: TargetTls;
 }

@@ -135,6 +135,7 @@ describe("the JSON Schema of configuration files", () => {
       'routes.*.repeat.for: "1h"',
       "routes.*.repeat.times: 100",
       "routes.*.credits: true",
+      "routes.*.tools.*.credits: true",
       "discovery.wellKnown: true",
       "discovery.openapi: true",
       "discovery.llms: true",
@@ -146,9 +147,11 @@ describe("the JSON Schema of configuration files", () => {
 
   test("has the defaults that hold where a key is left out", () => {
     // What stands beside a sidecar has no listeners and no backends.
-    const { sidecar, refunds, credits, ...root } = defaultsOf(jsonSchema());
+    const { sidecar, refunds, credits, upstream: only, ...root } = defaultsOf(jsonSchema());
     // What pays back needs a key.
     expect(refunds).toEqual({ automatic: false });
+    // A command stands in place of targets, and needs a program.
+    expect(Object.keys(Object(only))).toEqual(["command"]);
     // What is prepaid has packs.
     expect(credits).toEqual({ atRisk: "$1" });
     expect(Object.keys(Object(sidecar)).sort()).toEqual(["delivery", "peers", "reportWithin"]);
@@ -164,7 +167,7 @@ describe("the JSON Schema of configuration files", () => {
       unmatched: "deny",
       upstreams: {
         default: {
-          ...filled("upstreams.*"),
+          ...withoutCommand(filled("upstreams.*")),
           ...upstream,
           health: { ...filled("upstreams.*.health"), path: "/" },
         },
@@ -192,6 +195,10 @@ describe("the JSON Schema of configuration files", () => {
     expect({ ...written, routes: [{ ...route, line: implied.routes[0]?.line }] }).toEqual(implied);
   });
 });
+
+function withoutCommand({ command: _command, ...usual }: Json): Json {
+  return usual;
+}
 
 /** The defaults of the entries of a list, or of a map with names for keys: `upstreams.*`. */
 function namedDefaults(path: string): Json {

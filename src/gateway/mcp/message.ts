@@ -1,0 +1,235 @@
+/**
+ * A JSON-RPC message to a server of tools, read once and strictly: the backend must not find another call in the same bytes
+ * than is found here. What readers disagree about is refused, whatever the method: members that are there twice, or in other
+ * letters, several messages at once, header lines that say something else than the body.
+ */
+import { hash } from "node:crypto";
+import { foldedName, readMarkedBody, type JsonValue } from "../../pricing/json-body.ts";
+import { PAYMENT_META } from "../../x402/mcp.ts";
+import { parseJson } from "../../x402/json.ts";
+import { valuesOf } from "../message/field-values.ts";
+import { looseName } from "./tool-table.ts";
+
+/** The largest message that is read, bytes. */
+export const MAX_MESSAGE_BYTES = 1024 * 1024;
+/** Values in it. */
+const MAX_VALUES = 65_536;
+/** Longest id, characters. */
+const MAX_ID = 256;
+
+const CALL = "tools/call";
+const LIST = "tools/list";
+
+export type RpcId = string | number;
+
+/** What JSON-RPC, and MCP, call what is wrong with a message. */
+export const RPC_ERRORS = {
+  parse: -32700,
+  request: -32600,
+  method: -32601,
+  params: -32602,
+  internal: -32603,
+  /** Of revision 2026-07-28: header lines and body differ. */
+  header: -32020,
+} as const;
+
+export interface Call {
+  readonly kind: "call";
+  readonly id: RpcId;
+  readonly name: string;
+  /** Hex SHA-256 of what is asked for: the tool and all that it is given, but for what differs from try to try. */
+  readonly asked: string;
+  /** What is in `_meta` for a payment, as JSON; undefined: nothing. */
+  readonly payment: unknown;
+}
+
+export interface RefusedMessage {
+  readonly kind: "refused";
+  readonly id: RpcId | null;
+  readonly code: number;
+  /** A sentence, without a final period. */
+  readonly detail: string;
+}
+
+export type Message =
+  | Call
+  | { readonly kind: "list"; readonly id: RpcId }
+  /** Anything else that is a message of JSON-RPC: nothing is sold by it. */
+  | { readonly kind: "other" }
+  | RefusedMessage;
+
+export interface ReadMessage {
+  readonly message: Message;
+  /** What the backend gets: the same bytes, and spaces where a payment was. */
+  readonly body: Buffer;
+}
+
+type Members = ReadonlyMap<string, JsonValue>;
+
+/** Members that decide what a message is: in no other letters. */
+const OUTER = ["jsonrpc", "id", "method", "params", "result", "error"] as const;
+const PARAMS = ["name", "arguments", "_meta", "inputresponses", "requeststate"] as const;
+/** What is said again with the answers that a tool has asked for: it is one call with them. */
+const ROUNDS: ReadonlySet<string> = new Set(["_meta", "inputResponses", "requestState"]);
+
+/** A NUL may end it for one reader, and not for the other. */
+const METHOD = /^[\x21-\x7e]{1,256}$/;
+
+class Refused extends Error {
+  override readonly name = "Refused";
+  readonly code: number;
+
+  constructor(code: number, detail: string) {
+    super(detail);
+    this.code = code;
+  }
+}
+
+/** @param rawHeaders raw lines of its request */
+export function readMessage(bytes: Buffer, rawHeaders: readonly string[]): ReadMessage {
+  const mark = ["params", "_meta", PAYMENT_META];
+  const read = readMarkedBody(bytes, { maxValues: MAX_VALUES, members: new Set(), mark });
+  if (!read.ok) return { message: refused(null, RPC_ERRORS.parse, read.error), body: bytes };
+  const { value, text, marked } = read.value;
+  let id: RpcId | null = null;
+  try {
+    const outer = outerOf(value);
+    id = idOf(outer) ?? null;
+    const payment = marked && parseJson(text.slice(...marked.value));
+    const message = messageOf(outer, id, payment, rawHeaders);
+    if (marked === undefined) return { message, body: bytes };
+    const written = text.slice(marked.begin, marked.end);
+    const blank = " ".repeat(Buffer.byteLength(written));
+    const body = Buffer.from(text.slice(0, marked.begin) + blank + text.slice(marked.end));
+    return { message, body };
+  } catch (cause) {
+    if (!(cause instanceof Refused)) throw cause;
+    return { message: refused(id, cause.code, cause.message), body: bytes };
+  }
+}
+
+function refused(id: RpcId | null, code: number, detail: string): RefusedMessage {
+  return { kind: "refused", id, code, detail };
+}
+
+function outerOf(value: JsonValue): Members {
+  if (Array.isArray(value)) {
+    const detail = "several messages at once are not taken: send each in a request of its own";
+    throw new Refused(RPC_ERRORS.request, detail);
+  }
+  if (!(value instanceof Map)) {
+    throw new Refused(RPC_ERRORS.request, "a message is an object");
+  }
+  refuseOtherLetters(value, OUTER);
+  return value;
+}
+
+function idOf(outer: Members): RpcId | undefined {
+  const id = outer.get("id");
+  if (typeof id === "string") return id.length <= MAX_ID ? id : undefined;
+  if (typeof id === "number") return id;
+  return typeof id === "bigint" && Number.isSafeInteger(Number(id)) ? Number(id) : undefined;
+}
+
+function messageOf(
+  outer: Members,
+  id: RpcId | null,
+  payment: unknown,
+  rawHeaders: readonly string[],
+): Message {
+  if (outer.get("jsonrpc") !== "2.0") {
+    throw new Refused(RPC_ERRORS.request, 'jsonrpc is not "2.0"');
+  }
+  const isAnswer = outer.has("result") || outer.has("error");
+  const method = outer.get("method");
+  if (method === undefined && isAnswer) {
+    refuseOtherWords(rawHeaders, undefined, undefined);
+    return { kind: "other" };
+  }
+  if (typeof method !== "string" || isAnswer) {
+    throw new Refused(RPC_ERRORS.request, "a message has a method, or is an answer");
+  }
+  const params = outer.get("params");
+  const isOdd = !METHOD.test(method);
+  if (isOdd || (method !== CALL && looseName(method) === CALL)) {
+    throw new Refused(RPC_ERRORS.method, `a method is plain ASCII, and ${CALL} is written so`);
+  }
+  if (method !== CALL) {
+    refuseOtherWords(rawHeaders, method, undefined);
+    if (params instanceof Map) refuseOtherLetters(params, ["_meta"]);
+    return method === LIST && id !== null ? { kind: "list", id } : { kind: "other" };
+  }
+  if (id === null) {
+    const detail = outer.has("id")
+      ? `the id of a call is a whole number or a text of at most ${MAX_ID} characters`
+      : "a call without an id is none: nobody could be told what came of it";
+    throw new Refused(RPC_ERRORS.request, detail);
+  }
+  if (!(params instanceof Map)) {
+    throw new Refused(RPC_ERRORS.params, "params of a call is an object");
+  }
+  refuseOtherLetters(params, PARAMS);
+  const [name, meta, given] = [params.get("name"), params.get("_meta"), params.get("arguments")];
+  if (typeof name !== "string") throw new Refused(RPC_ERRORS.params, "name of a call is a text");
+  if (given !== undefined && !(given instanceof Map)) {
+    throw new Refused(RPC_ERRORS.params, "arguments of a call is an object");
+  }
+  if (meta !== undefined && !(meta instanceof Map)) {
+    throw new Refused(RPC_ERRORS.params, "_meta is an object");
+  }
+  if (meta instanceof Map) refuseOtherLetters(meta, [PAYMENT_META]);
+  refuseOtherWords(rawHeaders, method, name);
+  const asked = [...params].filter(([member]) => !ROUNDS.has(member));
+  const canonical = canonicalOf(new Map(asked));
+  return { kind: "call", id, name, asked: hash("sha256", canonical), payment };
+}
+
+/** Readers that look at no letter case take one of these for the other. */
+function refuseOtherLetters(members: Members, names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const member of members.keys()) {
+    const folded = foldedName(member);
+    if (!names.includes(folded)) continue;
+    const isSpelt = names.includes(member) || ROUNDS.has(member);
+    if (isSpelt && !seen.has(folded)) {
+      seen.add(folded);
+      continue;
+    }
+    throw new Refused(RPC_ERRORS.request, "a member is there twice, or in other letters");
+  }
+}
+
+/** `Mcp-Method` and `Mcp-Name` say the same as the body, or nothing: by them proxies and backends choose (SEP-2243). */
+function refuseOtherWords(
+  rawHeaders: readonly string[],
+  method: string | undefined,
+  name: string | undefined,
+): void {
+  const methods = valuesOf(rawHeaders, "mcp-method");
+  if (methods.length > 1 || methods.some((each) => method !== undefined && each !== method)) {
+    throw new Refused(RPC_ERRORS.header, "Mcp-Method is not the method of the message");
+  }
+  if (methods.length === 1 && method === undefined) {
+    throw new Refused(RPC_ERRORS.header, "Mcp-Method is there beside an answer");
+  }
+  const names = valuesOf(rawHeaders, "mcp-name");
+  if (names.length > 1 || (name !== undefined && names.some((each) => wordOf(each) !== name))) {
+    throw new Refused(RPC_ERRORS.header, "Mcp-Name is not the name in the message");
+  }
+}
+
+/** The value of a line that mirrors the body: what is not plain ASCII is in base64. */
+function wordOf(value: string): string {
+  const [, encoded] = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/.exec(value) ?? [];
+  return encoded === undefined ? value : Buffer.from(encoded, "base64").toString("utf8");
+}
+
+/** The same text for the same JSON, in whichever order its members stand. */
+function canonicalOf(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalOf).join()}]`;
+  if (value instanceof Map) {
+    const members = [...value].toSorted(([left], [right]) => (left < right ? -1 : 1));
+    return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${canonicalOf(each)}`).join()}}`;
+  }
+  return typeof value === "bigint" ? String(value) : JSON.stringify(value);
+}

@@ -1,0 +1,206 @@
+/**
+ * The commands of a configuration as backends: each is a server of streamable HTTP on a socket of the file system that
+ * nobody else may open. So they are asked as any other backend is, by every process of the gateway, and a session is found
+ * whichever of them a request comes to.
+ */
+import { randomUUID } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Time } from "../time/time.ts";
+import { CommandHouse, refused, type CommandSettings } from "./command-house.ts";
+
+const OURS_ALONE = 0o700;
+
+export type { CommandSettings } from "./command-house.ts";
+
+/** Where a command is asked. @param folder as of {@link Commands.folder} */
+export function socketOf(folder: string, name: string): string {
+  return join(folder, name);
+}
+
+interface Opened {
+  readonly house: CommandHouse;
+  readonly server: Server;
+}
+
+interface CommandsGround {
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
+export class Commands {
+  readonly #ground: CommandsGround;
+  readonly #opened = new Map<string, Opened>();
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #most = new Map<string, number>();
+  /** Ours alone (0700); it is made with the first command. */
+  readonly folder = join(tmpdir(), `coinslot-${randomUUID()}`);
+
+  constructor(ground: CommandsGround) {
+    this.#ground = ground;
+  }
+
+  /** Listens for what is new. No process is begun before somebody asks. */
+  async open(commands: readonly CommandSettings[]): Promise<void> {
+    if (commands.length > 0) await mkdir(this.folder, { recursive: true, mode: OURS_ALONE });
+    for (const settings of commands) {
+      if (!this.#opened.has(settings.name)) await this.#open(settings);
+    }
+  }
+
+  /** Of what begins from now on; what runs stays as it was begun. */
+  configure(commands: readonly CommandSettings[]): void {
+    for (const settings of commands) {
+      this.#most.set(settings.name, settings.messageBytes);
+      this.#opened.get(settings.name)?.house.configure(settings);
+    }
+  }
+
+  /** Ends those that are not among these, as soon as what they are asked is answered. */
+  retain(commands: readonly CommandSettings[]): void {
+    const names = new Set(commands.map(({ name }) => name));
+    for (const [name, opened] of this.#opened) {
+      if (names.has(name)) continue;
+      this.#opened.delete(name);
+      const leaving = opened.house.finish().then(() => close(opened));
+      this.#leaving.add(leaving);
+      void leaving.finally(() => this.#leaving.delete(leaving));
+    }
+  }
+
+  /** Ends every process; what is asked is answered with that. */
+  async close(): Promise<void> {
+    const opened = [...this.#opened.values()];
+    this.#opened.clear();
+    await Promise.all([...opened.map(close), ...this.#leaving]);
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  async #open(settings: CommandSettings): Promise<void> {
+    const { name } = settings;
+    const house = new CommandHouse(settings, this.#ground);
+    const server = createServer((request, response) => {
+      const most = this.#most.get(name) ?? settings.messageBytes;
+      void serve({ house, most }, request, response);
+    });
+    // Whoever asks has deadlines of his own.
+    server.requestTimeout = 0;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once("error", reject).listen({ path: socketOf(this.folder, name) }, resolve);
+    await promise;
+    this.#opened.set(name, { house, server });
+  }
+}
+
+async function close({ house, server }: Opened): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  await house.close();
+  server.closeAllConnections();
+  await closed;
+}
+
+async function serve(
+  { house, most }: { readonly house: CommandHouse; readonly most: number },
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const left = new AbortController();
+  response.on("close", () => left.abort());
+  try {
+    const read = await readJson(request, most);
+    let pause: (isPaused: boolean) => void = () => {};
+    const answer =
+      read instanceof Response
+        ? read
+        : await house.handle(webRequest(request, left.signal), read, (given) => {
+            pause = given;
+          });
+    await write(response, answer, { left: left.signal, pause });
+  } catch {
+    // Who has left is told nothing, and of anything else the process behind it is gone.
+    if (response.headersSent || response.destroyed) response.destroy();
+    else await write(response, refused(502, "The server's process is gone."), NOBODY_WAITS);
+  }
+}
+
+/** What the body says, and who asks: the gateway writes that, and nobody else can ask here. */
+async function readJson(
+  request: IncomingMessage,
+  most: number,
+): Promise<Response | { readonly body: unknown; readonly address: string }> {
+  const [address = ""] = String(request.headers["x-forwarded-for"] ?? "").split(",", 1);
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes <= most) parts.push(part);
+  }
+  if (bytes > most) return refused(413, `A message has at most ${most} bytes.`);
+  if (bytes === 0) return { body: undefined, address };
+  try {
+    return { body: JSON.parse(Buffer.concat(parts).toString()), address };
+  } catch {
+    return refused(400, "The body is no JSON.");
+  }
+}
+
+function webRequest({ method = "GET", headers }: IncomingMessage, signal: AbortSignal): Request {
+  const lines = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+    typeof value === "string" && !FRAMING.has(name) ? [[name, value]] : [],
+  );
+  return new Request("http://command.invalid/", { method, headers: lines, signal });
+}
+
+/** Of the body that has been read by now. */
+const FRAMING = new Set(["content-length", "transfer-encoding", "connection", "expect"]);
+
+interface Reading {
+  readonly left: AbortSignal;
+  readonly pause: (isPaused: boolean) => void;
+}
+
+const NOBODY_WAITS: Reading = { left: new AbortController().signal, pause: () => {} };
+
+async function write(
+  response: ServerResponse,
+  answer: Response,
+  { left, pause }: Reading,
+): Promise<void> {
+  const lines = [...answer.headers].filter(([name]) => name !== "connection");
+  response.writeHead(answer.status, Object.fromEntries(lines));
+  if (answer.body === null) {
+    response.end();
+    return;
+  }
+  response.flushHeaders();
+  const reader = answer.body.getReader();
+  const stop = (): void => void reader.cancel().catch(() => undefined);
+  left.addEventListener("abort", stop, { once: true });
+  if (left.aborted) stop();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (response.write(value) || left.aborted) continue;
+    pause(true);
+    await drained(response);
+    pause(false);
+  }
+  response.end();
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      response.off("drain", end);
+      response.off("close", end);
+      resolve();
+    };
+    response.on("drain", end);
+    response.on("close", end);
+  });
+}

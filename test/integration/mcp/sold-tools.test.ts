@@ -1,0 +1,131 @@
+/** Tools of servers of MCP that are sold by their names, to the official clients of both SDKs. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PURSE, present, quote, richBuyer, sign } from "../../support/buyer.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { startGateway, type RunningGateway } from "../../support/gateway.ts";
+import { connectSdk, connectWeb, type Connect, type McpClient } from "../../support/mcp/clients.ts";
+import { McpBuyer, paymentRequiredOf } from "../../support/mcp/paying.ts";
+import { McpStage, type McpStageOptions } from "../../support/mcp/stage.ts";
+
+let chain: Chain;
+
+beforeAll(async () => {
+  chain = await startChain();
+});
+afterAll(() => chain[Symbol.asyncDispose]());
+
+const CLIENTS: Readonly<Record<string, Connect>> = {
+  "@modelcontextprotocol/sdk 1.32.2": connectSdk,
+  "@modelcontextprotocol/client 2.4.0": connectWeb(),
+  "@modelcontextprotocol/client 2.4.0 as one of before": connectWeb("legacy"),
+};
+
+const SERVERS: Readonly<Record<string, McpStageOptions>> = {
+  "sessions, streams": {},
+  "sessions, JSON": { json: true },
+  "requests, streams where there is something to tell": { serves: "requests" },
+  "requests, JSON": { serves: "requests", json: true },
+};
+
+const ROUTES = `
+  /mcp:
+    tools:
+      echo: free
+      quote: $0.01
+      hold: { price: $0.02, description: Waits }
+      cut: $0.01
+      fail: $0.01
+      "test_*": $0.002
+      test_elicitation: $0.005
+      big: deny
+`;
+
+interface Shop extends AsyncDisposable {
+  readonly stage: McpStage;
+  readonly gateway: RunningGateway;
+  readonly url: string;
+}
+
+async function open(options: McpStageOptions = {}, routes = ROUTES): Promise<Shop> {
+  await using opening = new AsyncDisposableStack();
+  const stage = opening.use(await McpStage.open(options));
+  const gateway = opening.use(await startGateway({ chain, upstreamUrl: stage.origin, routes }));
+  const owned = opening.move();
+  const url = `${gateway.url}/mcp`;
+  return { stage, gateway, url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const said = ({ content }: Awaited<ReturnType<McpClient["call"]>>) => content[0]?.text;
+
+describe.each(Object.entries(SERVERS))("a server of %s", (_, options) => {
+  test.each(Object.entries(CLIENTS))("sells a tool to %s", async (__, connect) => {
+    await using shop = await open(options);
+    await using client = await connect(shop.url);
+    const account = await richBuyer(chain);
+    const buyer = McpBuyer.onEvm(client, account);
+
+    const listed = await client.list();
+    const names = listed.map(({ name }) => name);
+    expect(names).toContain("quote");
+    expect(names).toContain("test_simple_text");
+    expect(names).not.toContain("big");
+    expect(names).not.toContain("json_schema_2020_12_tool");
+    expect(listed.find(({ name }) => name === "quote")).toMatchObject({
+      description: expect.stringContaining("$0.01"),
+      _meta: { "x402/price": "$0.01" },
+    });
+
+    expect(said(await client.call("echo", { text: "hé" }))).toBe("hé");
+    const unpaid = await client.call("quote", { ticker: "AAPL" });
+    expect(paymentRequiredOf(unpaid)).toMatchObject({
+      x402Version: 2,
+      resource: { url: expect.stringMatching(/\/mcp#quote$/) },
+      accepts: [{ amount: "10000" }],
+    });
+    expect(shop.stage.workshop.count("quote")).toBe(0);
+
+    const paid = await chain.balanceOf(shop.gateway.payee);
+    const bought = await buyer.buy("quote", { ticker: "AAPL" });
+    expect(said(bought.result)).toBe("AAPL: 42");
+    expect(bought.receipt).toMatchObject({ success: true, payer: account.address });
+    expect(await chain.balanceOf(shop.gateway.payee)).toBe(paid + 10_000n);
+    expect(await chain.balanceOf(account.address)).toBe(PURSE - 10_000n);
+    expect(shop.stage.workshop.count("quote")).toBe(1);
+
+    await expect(client.call("big", { letters: 3 })).rejects.toThrow("there is no such tool");
+    expect(shop.stage.workshop.count("big")).toBe(0);
+  });
+});
+
+describe("plain HTTP", () => {
+  const call = (name: string, args: object = {}) => ({
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 7,
+      method: "tools/call",
+      params: { name, arguments: args },
+    }),
+  });
+
+  test("is told by 402, and paid in a header line", async () => {
+    await using shop = await open({ serves: "requests", json: true });
+    const account = await richBuyer(chain);
+    const init = call("quote", { ticker: "MSFT" });
+    expect(await quote(shop.url, init)).toMatchObject({ maxAmountRequired: "10000" });
+    const header = await sign(account, shop.url, { init });
+    const both = {
+      ...init,
+      headers: { ...init.headers, Accept: "application/json, text/event-stream" },
+    };
+    const answer = await present(shop.url, header, both);
+    expect([answer.status, answer.receipt]).toMatchObject([200, { success: true }]);
+    expect(answer.text).toContain("MSFT: 42");
+    const [, json = answer.text] = /^data: (.*)$/m.exec(answer.text) ?? [];
+    expect(JSON.parse(json)).toMatchObject({
+      id: 7,
+      result: { _meta: { "x402/payment-response": { success: true } } },
+    });
+  });
+});
