@@ -193,7 +193,7 @@ export class AgentPurse {
     const isVoid = now > before.liveUntil;
     // What its seller has refused, and nobody can settle any more, may be signed anew.
     if (state === "refused" && isVoid) return undefined;
-    const outcome = await this.#present(id, errand, payment, state);
+    const outcome = await this.#present(id, errand, { payment, session: before.session, state });
     const isRefused = outcome.kind === "unserved" && outcome.purchase.state === "refused";
     return isRefused && isVoid ? undefined : outcome;
   }
@@ -228,17 +228,21 @@ export class AgentPurse {
     });
     if (!reserved.ok) return notBought(reserved.error);
     const id = reserved.value;
-    const signed = await this.#sign(id, price.terms, first.value.quote, purse);
+    const { session } = errand;
+    const signed = await this.#sign(
+      id,
+      { terms: price.terms, quote: first.value.quote, session },
+      purse,
+    );
     return signed.ok
-      ? this.#present(id, errand, signed.value, "reserved")
+      ? this.#present(id, errand, { payment: signed.value, session, state: "reserved" })
       : notBought(signed.error);
   }
 
   /** Durable before it is told; a sentence where it could not be, and then nothing is left of it. */
   async #sign(
     id: number,
-    terms: BuyerTerms,
-    quote: Quote,
+    { terms, quote, session }: Agreed,
     purse: BuyerKey,
   ): Promise<Result<PaymentHeader, string>> {
     const { book, rpcUrl } = this.#options;
@@ -247,7 +251,7 @@ export class AgentPurse {
       const { signPayment } = await import("../signing.ts");
       const { payment, validBefore } = await signPayment({ purse, terms, quote, rpcUrl });
       const endsAt = validBefore === null ? this.#time.now() + BLOCKHASH_MS : validBefore * 1_000;
-      book.keep(id, payment, endsAt + CLOCKS_MS);
+      book.keep(id, { payment, liveUntil: endsAt + CLOCKS_MS, session });
       return ok(payment);
     } catch (cause) {
       const reason = messageOf(cause);
@@ -259,13 +263,13 @@ export class AgentPurse {
   async #present(
     id: number,
     errand: Errand,
-    payment: PaymentHeader,
-    before: AgentPurchase["state"],
+    { payment, session, state: before }: Shown,
   ): Promise<Bought> {
     const { book, signal } = this.#options;
     // Whoever has asked may leave: what was signed is seen through.
     // A refusal was heard: that it was taken then need not be feared.
-    const presented = await errand.present({ payment, wasSent: before === "open", signal });
+    const wasSent = before === "open";
+    const presented = await errand.present({ payment, wasSent, session, signal });
     const { receipt, answer, location } = presented;
     const reason = location === null ? presented.reason : `it leads to ${location}: ask there`;
     const transaction = receipt?.success === true ? receipt.transaction : null;
@@ -309,7 +313,7 @@ export class AgentPurse {
     const reserved = book.reserve({ key, way, at, dollars: 0n, ...unknown, ...whose });
     if (!reserved.ok) return notBought(reserved.error);
     const id = reserved.value;
-    book.keep(id, null, 0);
+    book.keep(id, { payment: null, liveUntil: 0, session: null });
     const told = await errand.askSignedIn(session.value, signal);
     if (told.kind === "answer" && (told.answer.status ?? 0) < 400) {
       const reason = told.charged === null ? "nothing was debited" : `debited ${told.charged}`;
@@ -332,6 +336,20 @@ export class AgentPurse {
   async idle(): Promise<void> {
     await Promise.allSettled(this.#calls.values());
   }
+}
+
+/** What is to be signed, and where it is shown. */
+interface Agreed {
+  readonly terms: BuyerTerms;
+  readonly quote: Quote;
+  readonly session: string | null;
+}
+
+/** A payment, and what is known of it before it is shown. */
+interface Shown {
+  readonly payment: PaymentHeader;
+  readonly session: string | null;
+  readonly state: AgentPurchase["state"];
 }
 
 const BUSY = `${MAX_CALLS_AT_ONCE} calls are being made already: ask again when one of them is over`;

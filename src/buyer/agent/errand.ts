@@ -27,6 +27,8 @@ export interface PresentingOptions {
   readonly payment: PaymentHeader;
   /** It was sent before. */
   readonly wasSent: boolean;
+  /** Where it was sent before; null: nowhere, or the seller does not tell sessions apart. */
+  readonly session: string | null;
   readonly signal: AbortSignal;
 }
 
@@ -39,6 +41,8 @@ export interface Errand extends AsyncDisposable {
   readonly parts: readonly string[];
   /** A sentence where there is neither a price nor an answer. */
   ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>>;
+  /** The seller's session that was asked: a payment may be good there alone. Null: it has none. */
+  readonly session: string | null;
   /** Never rejects for what a seller does. */
   present(options: PresentingOptions): Promise<ErrandOutcome>;
   /**

@@ -20,6 +20,7 @@ import { AnswerPot, type ToldAnswer } from "./told-answer.ts";
 
 export class HttpErrand implements Errand {
   readonly what: string;
+  readonly session = null;
   readonly parts: readonly string[];
   readonly #request: BuyerRequest;
   readonly #silenceMs: number;

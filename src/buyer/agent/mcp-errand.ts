@@ -5,6 +5,7 @@
 import {
   Client,
   ProtocolError,
+  SdkHttpError,
   StreamableHTTPClientTransport,
   type FetchLike,
 } from "@modelcontextprotocol/client";
@@ -55,6 +56,10 @@ export class McpErrand implements Errand {
   readonly #silenceMs: number;
   readonly #time: Time;
   #client: Client | null = null;
+  /** Of the connection that was made last. */
+  #session: string | null = null;
+  /** A payment was shown in it, and it is not known what became of that. */
+  #isNeeded = false;
   /** Told that a stream of events has ended which cannot be gone on with. */
   #onCut = (): void => undefined;
 
@@ -71,6 +76,10 @@ export class McpErrand implements Errand {
     return this.#call.url;
   }
 
+  get session(): string | null {
+    return this.#session;
+  }
+
   async ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>> {
     const heard = await this.#attempt(null, signal);
     if (heard.kind === "price") return ok(heard);
@@ -79,7 +88,16 @@ export class McpErrand implements Errand {
     return err(heard.kind === "pending" ? "it settles what nobody has paid" : heard.reason);
   }
 
-  async present({ payment, wasSent, signal }: PresentingOptions): Promise<ErrandOutcome> {
+  async present(options: PresentingOptions): Promise<ErrandOutcome> {
+    this.#session ??= options.session;
+    this.#isNeeded = true;
+    const outcome = await this.#present(options);
+    // What is not over may be had there alone.
+    this.#isNeeded = outcome.kind === "unserved";
+    return outcome;
+  }
+
+  async #present({ payment, wasSent, signal }: PresentingOptions): Promise<ErrandOutcome> {
     const told = { location: null, answer: null, isOver: false, neverLeft: false, reason: "" };
     const envelope = readHeaderJson(payment.value);
     let receipt: PaymentReceipt | null = null;
@@ -121,18 +139,22 @@ export class McpErrand implements Errand {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const { transport } = this.#client ?? {};
+    if (transport instanceof StreamableHTTPClientTransport && !this.#isNeeded) {
+      const leaving = new AbortController();
+      const left = transport
+        .terminateSession()
+        .catch(() => undefined)
+        .then(() => leaving.abort());
+      await Promise.race([left, this.#time.sleep(LEAVE_MS, leaving.signal)]);
+    }
+    await this.#leave();
+  }
+
+  async #leave(): Promise<void> {
     const client = this.#client;
     this.#client = null;
-    if (client === null) return;
-    const { transport } = client;
-    const leaving = new AbortController();
-    const left = async (): Promise<void> => {
-      if (transport instanceof StreamableHTTPClientTransport)
-        await transport.terminateSession().catch(() => undefined);
-      leaving.abort();
-    };
-    await Promise.race([left(), this.#time.sleep(LEAVE_MS, leaving.signal)]);
-    await client.close().catch(() => undefined);
+    await client?.close().catch(() => undefined);
   }
 
   async #attempt(payment: unknown, signal: AbortSignal): Promise<Heard> {
@@ -166,8 +188,9 @@ export class McpErrand implements Errand {
           ? { kind: "failed", reason: this.#said(cause) }
           : { kind: "price", quote, receipt: null };
       }
-      // Whatever it was, this connection is not trusted with another attempt.
-      await this[Symbol.asyncDispose]();
+      // Whatever it was, this connection is not trusted with another attempt; its session is, unless it is gone.
+      if (isGone(cause)) this.#session = null;
+      await this.#leave();
       return { kind: "lost", reason: this.#said(cause), neverLeft: false };
     }
   }
@@ -175,11 +198,17 @@ export class McpErrand implements Errand {
   async #connect(signal: AbortSignal): Promise<Client> {
     const info = { name: "coinslot", version: "1" };
     const client = new Client(info, { versionNegotiation: { mode: "auto" } });
+    const [version, id] = readSession(this.#session);
     const transport = new StreamableHTTPClientTransport(this.#call.url, {
+      // With these nothing is said before the call: the session goes on.
+      ...(id !== undefined && { sessionId: id, protocolVersion: version }),
       fetch: boundedFetch(signal, () => this.#onCut, this.#time),
       requestInit: { redirect: "error" },
     });
     await client.connect(transport, { timeout: CONNECT_MS, signal });
+    const { sessionId } = transport;
+    if (id === undefined)
+      this.#session = sessionOf(client.getNegotiatedProtocolVersion(), sessionId);
     return client;
   }
 
@@ -189,6 +218,25 @@ export class McpErrand implements Errand {
       cause instanceof Error && cause.cause !== undefined ? `: ${messageOf(cause.cause)}` : "";
     return `${host}: ${messageOf(cause)}${inner}`.slice(0, MAX_REASON).toWellFormed();
   }
+}
+
+/** Longest session that is kept, characters. */
+const MAX_SESSION = 512;
+
+/** As it is kept: the revision, a blank, and the session's name; null: there is none. */
+function sessionOf(version: string | undefined, id: string | undefined): string | null {
+  const session = `${version} ${id}`;
+  return version === undefined || id === undefined || session.length > MAX_SESSION ? null : session;
+}
+
+function readSession(session: string | null): readonly [version?: string, id?: string] {
+  const [, version, id] = /^(\S+) (.+)$/.exec(session ?? "") ?? [];
+  return version === undefined || id === undefined ? [] : [version, id];
+}
+
+/** What servers answer whose session is over: 404, and 400 where they have forgotten what it was. */
+function isGone(cause: unknown): boolean {
+  return cause instanceof SdkHttpError && (cause.status === 404 || cause.status === 400);
 }
 
 /** By then the SDK has read what came last, milliseconds: a result in it has ended the attempt. */

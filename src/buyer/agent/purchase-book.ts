@@ -48,6 +48,8 @@ export interface AgentPurchase {
   readonly payment: PaymentHeader | null;
   /** Until when a payment can be settled, milliseconds since the epoch. */
   readonly liveUntil: number;
+  /** The seller's session in which the payment was shown; null: there was none. */
+  readonly session: string | null;
   /** Of its receipt; null: it is not known that it was paid. */
   readonly transaction: string | null;
   /** The last that was heard of it; "": nothing. */
@@ -61,6 +63,9 @@ export type NewPurchase = Pick<
   AgentPurchase,
   "key" | "way" | "at" | "seller" | "what" | "dollars" | "amount" | "network" | "payTo" | "payer"
 >;
+
+/** What is about to be sent; a session of our own is no payment. */
+export type Sent = Pick<AgentPurchase, "payment" | "liveUntil" | "session">;
 
 /** What is known of a purchase after it was presented. */
 export type PurchaseOutcome = Pick<AgentPurchase, "state" | "transaction" | "reason" | "answer">;
@@ -90,6 +95,7 @@ CREATE TABLE IF NOT EXISTS purchases (
   version INTEGER,
   payment TEXT,
   live_until INTEGER NOT NULL DEFAULT 0,
+  session TEXT,
   transaction_id TEXT,
   reason TEXT NOT NULL DEFAULT '',
   answer TEXT
@@ -184,13 +190,14 @@ export class PurchaseBook {
     return ok(Number(lastInsertRowid));
   }
 
-  /** What is about to be sent; null: a session, which is no payment. Durable when it returns. */
-  keep(id: number, payment: PaymentHeader | null, liveUntil: number): void {
+  /** Durable when it returns. */
+  keep(id: number, { payment, liveUntil, session }: Sent): void {
     this.#run(
-      `UPDATE purchases SET state = 'open', version = ?, payment = ?, live_until = ? WHERE id = ?`,
+      `UPDATE purchases SET state = 'open', version = ?, payment = ?, live_until = ?, session = ? WHERE id = ?`,
       payment?.version ?? null,
       payment?.value ?? null,
       liveUntil,
+      session,
       id,
     );
   }
@@ -299,6 +306,7 @@ function purchaseOf(row: Readonly<Record<string, SQLOutputValue>>): AgentPurchas
     payment:
       typeof payment === "string" && isVersion(known) ? { version: known, value: payment } : null,
     liveUntil: Number(row["live_until"]),
+    session: typeof row["session"] === "string" ? row["session"] : null,
     transaction: typeof row["transaction_id"] === "string" ? row["transaction_id"] : null,
     reason: text(row["reason"]),
     answer: typeof answer === "string" ? JSON.parse(answer) : null,

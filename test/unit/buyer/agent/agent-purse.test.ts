@@ -75,8 +75,11 @@ function errand(name: string, cents = 1, payTo = PAY_TO): Errand {
     url: new URL(`https://api.example.com/${name}`),
     what: `GET ${name}`,
     parts: [name],
+    session: "here",
     ask: async () => ok({ kind: "price", quote: quoteOf(cents, payTo) }),
-    async present({ payment, wasSent }) {
+    async present({ payment, wasSent, session }) {
+      // Of the process that has signed, whoever shows it now.
+      expect(session).toBe("here");
       // It is written before it is sent.
       expect(book.list(100)).toContainEqual(expect.objectContaining({ payment }));
       shown.push(payment.value);

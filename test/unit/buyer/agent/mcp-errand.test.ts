@@ -69,7 +69,8 @@ function errand(url: string, tool = "a"): McpErrand {
   return made;
 }
 
-const present = (url: string, wasSent = false) => errand(url).present({ payment, wasSent, signal });
+const present = (url: string, wasSent = false) =>
+  errand(url).present({ payment, wasSent, session: null, signal });
 
 test("a payment that is being settled is shown again until its answer comes", async () => {
   const pending = asks(receipt(false, "settlement_pending"));
@@ -112,7 +113,12 @@ test("a tool that fails is not served, paid or not", async () => {
     reason: expect.stringContaining("the tool failed:"),
   });
   const { url, paid: calls } = await seller();
-  const unknown = await errand(url, "b").present({ payment, wasSent: false, signal });
+  const unknown = await errand(url, "b").present({
+    payment,
+    wasSent: false,
+    session: null,
+    signal,
+  });
   expect(unknown).toMatchObject({ kind: "unserved", isOver: false, neverLeft: false });
   expect(calls).toEqual([]);
 });

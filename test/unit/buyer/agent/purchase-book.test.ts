@@ -52,6 +52,8 @@ function reserve(book: PurchaseBook, more: Partial<NewPurchase> = {}): number {
   return id.value;
 }
 
+const sent = (liveUntil: number) => ({ payment: PAYMENT, liveUntil, session: "2025-11-25 s" });
+
 const known = (state: AgentPurchase["state"], more: Partial<AgentPurchase> = {}) => ({
   state,
   transaction: null,
@@ -74,14 +76,14 @@ test("what is reserved, signed, refused, served and over counts for its day, and
   expect(book.spent(NOON, "a")).toEqual({ inAll: 0n, atSeller: 0n });
   for (const state of ["open", "refused", "served", "over"] as const) {
     const id = reserve(book, { seller: state });
-    book.keep(id, PAYMENT, NOON + HOUR);
+    book.keep(id, sent(NOON + HOUR));
     book.conclude(id, known(state));
   }
   reserve(book);
   expect(book.spent(NOON, "a")).toEqual({ inAll: 25n, atSeller: 5n });
   expect(book.spent(NOON, "refused")).toEqual({ inAll: 25n, atSeller: 5n });
   const unsent = reserve(book, { dollars: 100n });
-  book.keep(unsent, PAYMENT, NOON + HOUR);
+  book.keep(unsent, sent(NOON + HOUR));
   book.conclude(unsent, known("void"));
   expect(book.spent(NOON, "a").inAll).toBe(25n);
   // A balance was paid for when it was bought.
@@ -99,7 +101,7 @@ test("what can still be settled counts on the next day, too, and only as long as
     ["open", midnight - 1],
   ] as const) {
     const id = reserve(book);
-    book.keep(id, PAYMENT, liveUntil);
+    book.keep(id, sent(liveUntil));
     if (state !== "open") book.conclude(id, known(state));
   }
   expect(book.spent(midnight - 1, "a").inAll).toBe(20n);
@@ -110,11 +112,16 @@ test("what can still be settled counts on the next day, too, and only as long as
 test("the next life finds what was written, and counts nothing that was never signed", () => {
   const first = open();
   const id = reserve(first);
-  first.keep(id, PAYMENT, NOON + HOUR);
+  first.keep(id, sent(NOON + HOUR));
   reserve(first, { key: keyOf(["b"]), dollars: 100n });
   first.close();
   using book = disposable(open());
-  expect(book.latest(purchase.key)).toMatchObject({ state: "open", payment: PAYMENT, dollars: 5n });
+  expect(book.latest(purchase.key)).toMatchObject({
+    state: "open",
+    payment: PAYMENT,
+    session: "2025-11-25 s",
+    dollars: 5n,
+  });
   expect(book.latest(keyOf(["b"]))).toMatchObject({ state: "void" });
   expect(book.spent(NOON, "a").inAll).toBe(5n);
 });
@@ -122,7 +129,7 @@ test("the next life finds what was written, and counts nothing that was never si
 test("what was served stays served, keeps its answer, and forgets its payment", () => {
   using book = disposable(open());
   const id = reserve(book);
-  book.keep(id, PAYMENT, NOON + HOUR);
+  book.keep(id, sent(NOON + HOUR));
   book.conclude(id, known("open", { transaction: "0x1", reason: "cut" }));
   expect(book.byId(id)).toMatchObject({ state: "open", transaction: "0x1", payment: PAYMENT });
   book.conclude(id, known("served", { answer }));
@@ -139,7 +146,7 @@ test("the newest answers are kept, and of purchases as many as it holds: today's
   using book = disposable(open(":memory:"));
   for (let count = 0; count < MAX_KEPT_ANSWERS + 3; count += 1) {
     const id = reserve(book);
-    book.keep(id, PAYMENT, NOON + HOUR);
+    book.keep(id, sent(NOON + HOUR));
     book.conclude(id, known("served", { answer }));
   }
   const kept = book.list(MAX_PURCHASES).filter((each) => each.answer !== null);
@@ -148,7 +155,7 @@ test("the newest answers are kept, and of purchases as many as it holds: today's
   for (let count = MAX_KEPT_ANSWERS + 3; count < MAX_PURCHASES; count += 1) reserve(book);
   expect(book.reserve(purchase)).toMatchObject({ ok: false });
   // A day later the oldest make room, but for what is not over.
-  book.keep(1, PAYMENT, NOON + 3 * DAY);
+  book.keep(1, sent(NOON + 3 * DAY));
   expect(book.reserve({ ...purchase, at: NOON + DAY })).toMatchObject({ ok: true });
   expect(book.byId(1)).toMatchObject({ state: "open" });
   expect(book.byId(2)).toBeUndefined();

@@ -125,7 +125,8 @@ test("what is odd, hostile or too much is passed over, cut or told as a fault", 
   expect(found).toHaveLength(20);
   for (const { description } of found) {
     expect(description.length).toBeLessThanOrEqual(300);
-    expect(description).not.toMatch(/[\u001b\u202e]/);
+    expect(description).not.toContain("\u001b");
+    expect(description).not.toContain("\u202e");
   }
   const huge = await serve((_, response) => void response.end("[".repeat(3 * 1024 * 1024)));
   const none = await serve((_, response) => void response.writeHead(500).end());
