@@ -8,6 +8,7 @@ const CALLER = "src/stdio/stdio-caller.ts";
 const EVENTS = "src/stdio/event-store.ts";
 
 const HOUSE_TEST = "test/unit/stdio/command-house.test.ts";
+const PROCESS_TEST = "test/unit/stdio/stdio-process.test.ts";
 const EVENTS_TEST = "test/unit/stdio/event-store.test.ts";
 const SHOP_TEST = "test/integration/mcp/command.test.ts";
 const END_TEST = "test/integration/mcp/command-ends.test.ts";
@@ -109,6 +110,21 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     file: EVENTS,
     find: 'event.streamId === streamId && "jsonrpc" in message',
     put: '"jsonrpc" in message',
+  }),
+  caughtBy(PROCESS_TEST, "logs all that a program says", {
+    file: PROCESS,
+    find: "if (this.#saidLines > SAID_LINES)",
+    put: "if (this.#saidLines < 0)",
+  }),
+  caughtBy(PROCESS_TEST, "ends the program, and not what it has started", {
+    file: PROCESS,
+    find: "process.kill(-pid, signal);",
+    put: "process.kill(pid, signal);",
+  }),
+  caughtBy(PROCESS_TEST, "holds whatever a program does not read", {
+    file: PROCESS,
+    find: "if (stdin !== null && stdin.writableLength > UNREAD",
+    put: "if (stdin !== null && stdin.writableLength < 0 * UNREAD",
   }),
   caughtBy(END_TEST, "leaves what does not heed SIGTERM", {
     file: PROCESS,
