@@ -154,9 +154,7 @@ export async function start(
   closing.defer(() => shown.stop());
   const money = await openSettlementProcess(parts, ledger);
   const workers = countWorkers(config);
-  const commands = new Commands({ logger, time });
-  closing.defer(() => commands.close());
-  await commands.open(commandsOf(config));
+  const commands = await openCommands(parts);
   const { folder } = commands;
   const front =
     config.routes.length === 0 || workers > 1 ? undefined : openSide(parts, money, folder);
@@ -264,6 +262,14 @@ async function openTelemetry(
   metrics.configuration.loaded(true, time.now(), [hash]);
   const told = { logger, metrics, timeline: createTimeline(config.admin, time) };
   return { ...told, access: openAccess(config, told) };
+}
+
+/** They end behind the public side, which asks them. */
+async function openCommands({ config, telemetry, time, closing }: Parts): Promise<Commands> {
+  const commands = new Commands({ logger: telemetry.logger, time });
+  closing.defer(() => commands.close());
+  await commands.open(commandsOf(config));
+  return commands;
 }
 
 function openSide(

@@ -153,7 +153,7 @@ export class DryGateway {
     const route = this.#routeOf(decided);
     const decision = withPrice(decided, request);
     const price = priceOf(decision, route);
-    if (decision.kind === "free" || decision.kind === "presented") {
+    if (ELSEWHERE.has(decision.kind)) {
       return { decision, route, answer: null, price };
     }
     const response = new DryResponse();
@@ -256,6 +256,9 @@ function priceOf(decision: Decision, route: RouteSettings | null): RequestPrice 
     ? { dollars: dollarsText(price.value), why: null }
     : { dollars: null, why: price.error };
 }
+
+/** What is answered by a backend, by a chain, or by what is not here. */
+const ELSEWHERE: ReadonlySet<Decision["kind"]> = new Set(["free", "presented", "tools"]);
 
 const BY_PROXY = [PROXY_UPSTREAM];
 

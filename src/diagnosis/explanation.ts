@@ -196,7 +196,9 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
       return `a preflight for ${method} is never priced, and the gateway answers it`;
     case "method-not-allowed": {
       const [first] = matching;
-      const keys = matching.filter((each) => first !== undefined && isSamePattern(first, each));
+      if (first === undefined)
+        return `the gateway answers there itself, and takes ${decision.allow} alone`;
+      const keys = matching.filter((each) => isSamePattern(first, each));
       const listed = keys.map((each) => each.key).join(" and ");
       return `${listed} wins by its path and has no ${method}; less specific rules are not asked`;
     }

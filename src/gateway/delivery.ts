@@ -176,7 +176,8 @@ export async function deliver(
     refuse: () => refuse(answered.left(answered.status, true)),
   });
   try {
-    const sale: Pick<Sale, "judge" | "refused"> = {
+    const sale: Pick<Sale, "judge" | "refused" | "keepsEvents"> = {
+      keepsEvents: decision.conversation !== undefined,
       judge: (status, lines) => answered.judge(status, lines),
       refused: () => refuse(answered.left(answered.status, true)),
     };
@@ -279,7 +280,7 @@ function paidPassage(
     sale,
     metered,
   }: {
-    readonly sale: Pick<Sale, "judge" | "refused">;
+    readonly sale: Pick<Sale, "judge" | "refused" | "keepsEvents">;
     readonly metered: MeteredAnswer | undefined;
   },
 ): Passage {

@@ -24,7 +24,10 @@ export async function deliverHeld(
   const { plan } = decision;
   noteSale(visitor, plan, settlement, paid.terms);
   const status = snapshot.statuses?.of(paid.key);
-  const told = settlementLines({ success: true, ...settlement }, versionOf(decision), status);
+  const version = versionOf(decision);
+  const settled = { success: true, ...settlement } as const;
+  const told = settlementLines(settled, version, status);
+  decision.conversation?.sold({ settlement: settled, version, refuse: () => Promise.resolve() });
   const step = telemetry.timeline?.beginStep("delivery");
   const goods = work?.goods ?? null;
   const response = typeof answer === "object" ? answer : goods?.response;

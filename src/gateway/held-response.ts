@@ -54,9 +54,15 @@ export class HeldResponse extends EventEmitter implements InboundResponse {
   writableEnded = false;
   readonly writableLength = 0;
 
-  /** @param method of the request that is answered */
-  constructor(method: string, room: HeldBytes) {
+  readonly #holdsEvents: boolean;
+
+  /**
+   * @param method of the request that is answered
+   * @param holdsEvents whether a stream of events is held, too: one that ends with the answer to a call
+   */
+  constructor(method: string, room: HeldBytes, holdsEvents = false) {
     super();
+    this.#holdsEvents = holdsEvents;
     this.#isBodiless = method === "HEAD";
     this.#room = room;
   }
@@ -100,7 +106,7 @@ export class HeldResponse extends EventEmitter implements InboundResponse {
     const lines = rest.length === 1 ? rest[0] : rest[1];
     this.#head = { status, lines };
     const told = this.#isBodiless ? undefined : valueOf(lines, "content-length");
-    if (areEvents(lines)) this.#breakOff("stream");
+    if (areEvents(lines) && !this.#holdsEvents) this.#breakOff("stream");
     else if (told !== undefined && Number(told) > MAX_HELD_BYTES) this.#breakOff("too-large");
     return this;
   }

@@ -80,6 +80,8 @@ export class HeldWork {
     const delivery = await this.#ask(wanted, answered);
     const { status } = delivery;
     const isWhole = delivery.kind === "delivered";
+    const whole = this.#response?.whole ?? null;
+    if (isWhole && whole !== null) this.#visit.decision.conversation?.judgeHeld(whole);
     const isGoods =
       isWhole && answered.isGoods(delivery.status) && !answered.leadsOn(delivery.status);
     step?.end(isGoods, deliveryNote(delivery, GIVEN_UP));
@@ -131,7 +133,13 @@ export class HeldWork {
     const passage: Passage = {
       client,
       target: decision.target,
-      requestHeaders: ["X-402-Payer", payer, "X-402-Network", network],
+      requestHeaders: [
+        "X-402-Payer",
+        payer,
+        "X-402-Network",
+        network,
+        ...(decision.conversation === undefined ? [] : READABLE),
+      ],
       responseSet: [...lines, "Cache-Control", plan.cacheControl],
       responseAdded: ["Vary", shownIn(decision), ...help.lines],
       sale,
@@ -148,8 +156,10 @@ export class HeldWork {
 
   #anew(): HeldResponse {
     this.free();
-    const { method = "" } = this.#visit.visitor.request;
-    this.#response = new HeldResponse(method, this.#room);
+    const { visitor, decision } = this.#visit;
+    const { method = "" } = visitor.request;
+    const isCall = decision.conversation !== undefined;
+    this.#response = new HeldResponse(method, this.#room, isCall);
     return this.#response;
   }
 
@@ -158,7 +168,9 @@ export class HeldWork {
     if (delivery.kind === "unanswered") {
       return leftUnanswered(delivery, this.#visit.visitor).isBackends === true;
     }
-    return delivery.kind === "delivered" && delivery.status >= 500;
+    if (delivery.kind !== "delivered") return false;
+    const failed = this.#visit.decision.conversation?.left(true);
+    return delivery.status >= 500 || failed?.isBackends === true;
   }
 
   #endOf(delivery: Delivery, why: NotHeld | null): RequestEnding | Promise<RequestEnding> {
@@ -196,6 +208,8 @@ export class HeldWork {
   }
 }
 
+/** What is read has to be readable. */
+const READABLE = ["Accept-Encoding", "identity"];
 const GIVEN_UP = "its answer was not held, or the buyer left";
 const BROKEN = {
   status: 502,

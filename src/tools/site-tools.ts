@@ -1,5 +1,5 @@
 /** The tools of one site, with what is told of who sells them. */
-import { toolsOf, type Tool, type ToolTerms } from "./tools.ts";
+import { toolsOf, type Tool, type ToolGround } from "./tools.ts";
 
 export interface SiteTools {
   /** In the order in which they are listed; names are unique. */
@@ -13,7 +13,7 @@ export interface SiteTools {
   readonly seller: string;
 }
 
-export interface ServedTerms extends ToolTerms {
+export interface ServedTerms extends ToolGround {
   readonly path: string;
   /** "": none is told. */
   readonly brand: string;

@@ -60,14 +60,15 @@ export interface ToolSet {
 }
 
 /** What of one site tools are made of. */
-export type ToolTerms = Pick<Config, "routes" | "passes" | "publicUrl">;
+export type ToolGround = Pick<Config, "routes" | "passes" | "publicUrl">;
 
-export function toolsOf(terms: ToolTerms): ToolSet {
+export function toolsOf(terms: ToolGround): ToolSet {
   const found: Omit<Tool, "name">[] = [];
   const others: NoTool[] = [];
   for (const route of terms.routes) {
     const { action } = route;
-    if (action.kind !== "priced") continue;
+    // One of a server of tools is one already.
+    if (action.kind !== "priced" || route.tool !== undefined) continue;
     const made = ofRoute(route, action, terms);
     if (typeof made === "string") others.push({ route: route.key, why: made });
     else found.push(...made);
@@ -79,7 +80,7 @@ export function toolsOf(terms: ToolTerms): ToolSet {
 function ofRoute(
   route: RouteSettings,
   action: PricedAction,
-  terms: ToolTerms,
+  terms: ToolGround,
 ): readonly Omit<Tool, "name">[] | string {
   const { mimeType, outputSchema, discoverable, input } = action;
   if (!discoverable) return "it is not listed (discoverable: false)";
@@ -119,7 +120,7 @@ function methodsOf({ methods }: RouteSettings, { own, input }: PricedAction): re
 function descriptionOf(
   route: RouteSettings,
   action: PricedAction,
-  { terms, method }: { readonly terms: ToolTerms; readonly method: string },
+  { terms, method }: { readonly terms: ToolGround; readonly method: string },
 ): string {
   const { description, computed, metered } = action;
   const what = description === "" ? `${method} ${route.pattern}` : description;

@@ -168,8 +168,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "builds the resource from Host",
     cites: "H4",
     file: DECISION,
-    find: `const resource = snapshot.publicUrl + place.target;`,
-    put: 'const resource = `http://${request.headers.host ?? ""}${place.target}`;',
+    find: `resource = snapshot.publicUrl + place.target }`,
+    put: 'resource = `http://${request.headers.host ?? ""}${place.target}` }',
     topics: ["head-grammar"],
   },
   {

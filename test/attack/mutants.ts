@@ -26,6 +26,7 @@ import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 import { SALE_MUTANTS } from "./sale-mutants.ts";
 import { SIGN_IN_MUTANTS } from "./sign-in-mutants.ts";
 import { SPENDING_MUTANTS } from "./spending-mutants.ts";
+import { MCP_MUTANTS } from "./mcp-mutants.ts";
 import { TOOL_MUTANTS } from "./tool-mutants.ts";
 import { TURN_MUTANTS } from "./turn-mutants.ts";
 import { WEBHOOK_MUTANTS } from "./webhook-mutants.ts";
@@ -52,6 +53,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CREDIT_MUTANTS,
   ...METER_MUTANTS,
   ...TOOL_MUTANTS,
+  ...MCP_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

@@ -4,6 +4,7 @@ import type { Mutant } from "./mutant.ts";
 const TARGET = "src/gateway/paths/target.ts";
 const LINES = "src/gateway/message/field-lines.ts";
 const DECISION = "src/gateway/decision.ts";
+const BROUGHT = "src/gateway/brought.ts";
 const VISITOR = "src/gateway/visitor.ts";
 const LISTENER = "src/gateway/listener/http1-server.ts";
 const GATEWAY = "src/gateway/gateway.ts";
@@ -43,7 +44,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes the first of several payments",
     cites: "H10",
-    file: DECISION,
+    file: BROUGHT,
     find: `if (value !== undefined) {`,
     put: `if (value !== undefined && name === "") {`,
     topics: ["payments"],
@@ -396,7 +397,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "reads the older of two payments",
     cites: "H16",
-    file: "src/gateway/decision.ts",
+    file: BROUGHT,
     find: `return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);`,
     put: `return readHeader(rawHeaders, X402_VERSION) === CHALLENGE ? newer : readHeader(rawHeaders, X402_VERSION);`,
     topics: ["payments"],
@@ -404,7 +405,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes a payment in each header, of version 1 and of version 2, for two",
     cites: "H10",
-    file: DECISION,
+    file: BROUGHT,
     find: `return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);`,
     put: `const older = v1 ? readHeader(rawHeaders, X402_VERSION) : CHALLENGE;
   if (newer !== CHALLENGE && older !== CHALLENGE) {

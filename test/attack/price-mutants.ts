@@ -182,7 +182,7 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SALE_TEST, "reads a body of any length", {
     file: PRICED_BODY,
-    find: "if (Number(length) > MAX_PRICED_BODY_BYTES) return 413;",
+    find: "if (Number(length) > most) return 413;",
     put: "",
   }),
   caughtBy(SALE_TEST, "reads as JSON what its backend is told is something else", {

@@ -68,10 +68,16 @@ const KEYS: Readonly<Record<string, ShopRoute["action"]>> = {
   "GET /store/:shelf/prices": "$0.03",
   "/admin/*": "deny",
   "GET /health": "free",
+  "/mcp": "free",
   "/free/*": "free",
   "GET /open/:name/page": "free",
   "GET /store/:shelf/map": "free",
 };
+
+/** What is free there is whatever is no call of a tool that costs something; a sidecar is shown no body. */
+const TOOLS_PATH = "/mcp";
+const TOOLS_YAML =
+  '{ tools: { quote: { price: $0.01, description: Goods }, echo: free, "admin_*": deny, "*": free } }';
 
 export const SHOP: readonly ShopRoute[] = Object.entries(KEYS).map(([key, action]) => {
   const [methods, pattern] = key.includes(" ") ? key.split(" ") : [undefined, key];
@@ -115,10 +121,13 @@ export function shopYaml(places: ShopPlaces): string {
   const { upstream, rpc, network, payee, gateway } = places;
   const unmatched = unmatchedOf(gateway);
   const inFlight = gateway === "crowded" ? 10 : 200;
-  const lines = Object.entries(KEYS).map(([key, action]) =>
-    action.startsWith("$")
-      ? `  ${key}: { price: ${action}, description: Goods, mimeType: text/plain }`
-      : `  ${key}: ${action}`,
+  const keys = Object.entries(KEYS).filter(([key]) => upstream !== null || key !== TOOLS_PATH);
+  const lines = keys.map(([key, action]) =>
+    key === TOOLS_PATH
+      ? `  ${key}: ${TOOLS_YAML}`
+      : action.startsWith("$")
+        ? `  ${key}: { price: ${action}, description: Goods, mimeType: text/plain }`
+        : `  ${key}: ${action}`,
   );
   return `
 ${upstreamYaml(upstream, gateway)}

@@ -43,7 +43,7 @@ export const WORK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SHOP_TEST, "lets the backend work on for who has left", {
     file: "src/gateway/visitor.ts",
-    find: `else response.on("close", () => into.destroy());`,
+    find: `else client.on("close", () => into.destroy());`,
     put: "",
   }),
   caughtBy(
@@ -118,7 +118,7 @@ export const WORK_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(HELD_TEST, "holds what never ends", {
     file: HELD,
-    find: 'if (areEvents(lines)) this.#breakOff("stream");\n    else if',
+    find: 'if (areEvents(lines) && !this.#holdsEvents) this.#breakOff("stream");\n    else if',
     put: "if",
   }),
   caughtBy(HELD_TEST, "holds an answer of any size", {

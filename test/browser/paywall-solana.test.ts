@@ -1,6 +1,6 @@
 /** A person buys with a Solana wallet that registers itself by the wallet-standard, from a gateway of two workers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { networkOf } from "../../src/x402/network.ts";
 import { readSolanaTransaction } from "../../src/x402/solana-transaction.ts";
 import { freshSolanaKey, type SolanaKey } from "../support/solana-key.ts";
@@ -15,6 +15,17 @@ vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
 /** More slots than a blockhash is valid for. */
 const BLOCKHASH_SLOTS = 200;
 
+const SOON = { timeout: 15_000 };
+
+const MORE = "credits: { packs: [$0.02], atRisk: $0.05 }";
+const ROUTES = `
+  GET /prepaid: { price: $0.01, description: Prepaid, credits: true }
+`;
+
+interface Place {
+  readonly path?: string;
+}
+
 function askDraft({ url }: Shop, draft: string): Promise<Response> {
   return fetch(`${url}/weather`, { headers: { "X-PAYMENT-DRAFT": draft } });
 }
@@ -26,7 +37,8 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
   let before: bigint;
 
   beforeAll(async () => {
-    [shop, browser] = await Promise.all([openShop({ workers: 2 }), openBrowser()]);
+    const opening = openShop({ workers: 2, more: MORE, routes: ROUTES });
+    [shop, browser] = await Promise.all([opening, openBrowser()]);
   });
 
   afterAll(async () => {
@@ -43,13 +55,22 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     return (await shop.solana.tokenBalanceOf(shop.solanaPayee, USDC_DEVNET)) - before;
   }
 
-  async function open(
-    changes: Partial<SolanaWalletOptions> = {},
-  ): Promise<Tab & { readonly signed: readonly string[] }> {
+  async function open({
+    path = "/weather?by=solana",
+    ...changes
+  }: Partial<SolanaWalletOptions> & Place = {}): Promise<
+    Tab & { readonly signed: readonly string[] }
+  > {
     const tab = await openTab(browser);
     const signed = await injectSolanaWallet(tab.page, { key: buyer, ...changes });
-    await tab.page.goto(`${shop.url}/weather?by=solana`);
+    await tab.page.goto(shop.url + path);
     return { ...tab, signed };
+  }
+
+  /** In the browser, by its session. */
+  async function balanceIn(page: Page): Promise<unknown> {
+    const told = await page.evaluate(`fetch("/.x402/balance").then((answer) => answer.json())`);
+    return Object(told).credits[0]?.amount ?? "0";
   }
 
   const payButton = { name: "Pay $0.01 with Test Solana Wallet" };
@@ -88,6 +109,35 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     expect(await other.page.locator("#bought pre").innerText()).toContain("/weather?by=solana");
     expect(await other.page.locator("#receipt").innerText()).toContain(buyer.address);
     expect([await paid(), other.signed, other.faults]).toEqual([PRICE, [], []]);
+  });
+
+  it("buys a balance, and pays from it by presses that need no signature until it is spent", async () => {
+    await using tab = await open({ path: "/.x402/credits" });
+    const { page, signed } = tab;
+    await page.getByRole("button", { name: "Pay $0.02 with Test Solana Wallet" }).click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(2n * PRICE);
+
+    await page.goto(`${shop.url}/prepaid?on=solana`);
+    await page.getByRole("radio", { name: /Solana devnet/ }).check();
+    await page.getByRole("button", { name: /^Bought before, or a member\? Sign in with/ }).click();
+    const signedIn = `Signed in as ${buyer.address.slice(0, 6)}…${buyer.address.slice(-4)}`;
+    await page.getByText(signedIn).waitFor();
+    for (const [left, then] of [
+      ["0.02", "10000"],
+      ["0.01", "0"],
+    ]) {
+      await page.getByText(`Your balance: ${left} USDC.`).waitFor();
+      await page.getByRole("button", { name: "Pay $0.01 from your balance" }).click();
+      await page.getByRole("heading", PAID).waitFor();
+      expect(await page.locator("#receipt").innerText()).toContain("0.01 USDC from the balance");
+      // What one worker has debited the other one knows when it is written.
+      await expect.poll(() => balanceIn(page), SOON).toBe(then);
+      await page.goto(`${shop.url}/prepaid?left=${left}`);
+    }
+    await page.getByText("That is too little to pay $0.01 from it.").waitFor();
+    expect(shop.sold.filter((url) => url.startsWith("/prepaid"))).toHaveLength(2);
+    expect([await paid(), signed.length, tab.faults]).toEqual([2n * PRICE, 1, []]);
   });
 
   it("says that nothing was charged when the user declines", async () => {

@@ -46,6 +46,12 @@ afterAll(async () => {
   await seller.chain.stop();
 });
 
+interface ReplicaOptions {
+  readonly database: PostgresServer;
+  /** Of each. */
+  readonly workers: number;
+}
+
 /** Two gateways that are one site, each a process of its own. */
 class Replicas implements AsyncDisposable {
   readonly #closing = new AsyncDisposableStack();
@@ -59,11 +65,17 @@ class Replicas implements AsyncDisposable {
     for (const site of sites) this.#closing.use(site);
   }
 
-  static async start(backend: Pick<Backend, "url">): Promise<Replicas> {
-    const store = await postgres.database();
+  static async start(
+    backend: Pick<Backend, "url">,
+    { database = postgres, workers = 1 }: Partial<ReplicaOptions> = {},
+  ): Promise<Replicas> {
+    const store = await database.database();
     const told = { store, publicUrl: PUBLIC_URL };
     const replicas = new Replicas(store, [await Site.create(told), await Site.create(told)]);
-    const yaml = (PASSES + seller.yaml(backend, ROUTES)).replace("workers: 2", "workers: 1");
+    const yaml = (PASSES + seller.yaml(backend, ROUTES)).replace(
+      "workers: 2",
+      `workers: ${workers}`,
+    );
     for (const site of replicas.sites) replicas.served.push(await site.serve(yaml, seller.env));
     await Promise.all(replicas.served.map((each) => each.untilReady()));
     return replicas;
@@ -167,5 +179,45 @@ describe.each(WAYS)("$way", ({ bought, path }) => {
     }
     await expect.poll(() => replicas.left(), COMES_TRUE).toBe(0);
     expect([await again?.end("SIGTERM"), await other?.end("SIGTERM")]).toEqual([0, 0]);
+  });
+});
+
+describe("a database that goes and comes again", () => {
+  it("has nothing given twice, nor lost, nor asked for again, by two gateways of two workers each", async () => {
+    await using own = await startPostgres();
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using replicas = await Replicas.start(backend, { database: own, workers: 2 });
+    const headers = await replicas.buyerOf("/papers/first");
+    const before = backend.seen.length;
+    const statuses: number[] = [];
+    const ask = async (index: number): Promise<void> => {
+      const path = `/papers/${index}`;
+      statuses.push(await statusOf(replicas.served[index % 2], path, headers));
+    };
+    const given = () => statuses.filter((status) => status === 200).length;
+    await Promise.all([0, 1].map(ask));
+    expect(given()).toBe(2);
+    // Fewer than are left: whatever becomes of them, some are left afterwards.
+    const whileItGoes = Promise.all([2, 3, 4, 5].map(ask));
+    await own.crash();
+    await whileItGoes;
+    await Promise.all([6, 7].map(ask));
+    await own.start();
+    let next = 0;
+    const goOn = async (): Promise<number> => {
+      if (given() < TIMES) await ask((next += 1));
+      return given();
+    };
+    await expect.poll(goOn, COMES_TRUE).toBe(TIMES);
+    expect(backend.seen.length - before).toBe(TIMES);
+    // Nobody was asked to pay for what he still had, nor was there an answer of another kind.
+    expect(statuses.filter((status) => ![200, 500, 503].includes(status))).toEqual([]);
+    for (const served of replicas.served) {
+      await served.untilReady();
+      expect(await statusOf(served, "/papers/late", headers)).toBe(402);
+    }
+    expect(backend.seen.length - before).toBe(TIMES);
+    const codes = await Promise.all(replicas.served.map((each) => each.end("SIGTERM")));
+    expect(codes).toEqual([0, 0]);
   });
 });

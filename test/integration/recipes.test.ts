@@ -1,4 +1,4 @@
-/** The three recipes of `deploy/RECIPES.md`, as their files have them, on a real chain: what each sells, to whom, for how much. */
+/** The four recipes of `deploy/RECIPES.md`, as their files have them, on a real chain: what each sells, to whom, for how much. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { randomUUID } from "node:crypto";
@@ -13,6 +13,8 @@ import { modelBackend } from "../support/model-backend.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { balanceIn } from "../support/prepaid.ts";
 import { openSessionAt } from "../support/sign-in.ts";
+import type { McpClient } from "../support/mcp/clients.ts";
+import { McpBuyer } from "../support/mcp/paying.ts";
 
 const closing = new AsyncDisposableStack();
 let chain: Chain;
@@ -113,4 +115,37 @@ it("partner-prices.yaml: everybody pays a cent, a partner half of it, and staff 
     402,
     "5000",
   ]);
+});
+
+it("mcp.yaml: a tool is sold by its name, and what is not named is not to be had", async () => {
+  const result = { content: [{ type: "text", text: "sunny" }] };
+  await using shop = await open("mcp.yaml", {
+    backend: (_, response) => {
+      response.writeHead(200, { "Content-Type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id: 1, result }));
+    },
+  });
+  const call: McpClient["call"] = async (name, args = {}, { meta } = {}) => {
+    const params = { name, arguments: args, ...(meta !== undefined && { _meta: meta }) };
+    const response = await fetch(`${shop.url}/mcp`, {
+      method: "POST",
+      headers: {
+        "Content-Type": "application/json",
+        Accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params }),
+    });
+    return Object(await response.json()).result;
+  };
+  const account = await richBuyer(1n);
+  const buyer = McpBuyer.onEvm({ call }, account);
+  const weather = await buyer.buy("get_weather", { city: "Oslo" });
+  expect([weather.result.content, weather.receipt]).toMatchObject([
+    result.content,
+    { success: true, payer: account.address },
+  ]);
+  expect((await buyer.buy("search_cities")).receipt).toMatchObject({ success: true });
+  expect((await call("ping")).content).toEqual(result.content);
+  expect(await call("other")).toBeUndefined();
+  expect(await left(account)).toBe(988_000n);
 });

@@ -1,5 +1,6 @@
 /** What is paid from a balance, and what is charged by use, over HTTP/2: many streams of one connection, and streams that are reset. */
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from "node:http2";
@@ -165,6 +166,22 @@ describe("a balance", () => {
   });
 });
 
+it("a browser's session is had out of the crumbs of its cookies, and no crumb of it goes on", async () => {
+  const token = Object.values(await sessionOf(buyer))[0] ?? "";
+  const before = balanceOf(buyer);
+  const seen = gateway.upstream.length;
+  const stream = connection().request([
+    ...[":method", "GET", ":path", "/weather", ":authority", "localhost:8402"],
+    ...["sec-fetch-site", "same-origin", "sec-fetch-dest", "empty", "sec-fetch-mode", "cors"],
+    ...["cookie", "one=1", "cookie", `x402-session=${token}`, "cookie", "two=2"],
+  ]);
+  const [answer] = await once(stream, "response");
+  expect([answer[":status"], answer["x-402-charged"]]).toEqual([200, "0.001 USDC"]);
+  stream.resume();
+  await spentSince(before, PRICE);
+  expect(gateway.upstream[seen]?.headers.cookie).toBe("one=1; two=2");
+});
+
 describe("events that are charged by use", () => {
   it("pass as they come, paid from a balance, many on one connection", async () => {
     const session = connection();
@@ -207,6 +224,26 @@ describe("events that are charged by use", () => {
     expect(await ask(session, "/weather", { headers }).text).toBe("sunny");
     expect(model.release()).toBe(true);
     await spentSince(before, 100n + PRICE);
+  });
+
+  it("that are not read hold up nothing else of their connection, and are charged once they are let go", async () => {
+    const session = connection();
+    const headers = await sessionOf(buyer);
+    const before = balanceOf(buyer);
+    const body = { ...EVENTS, tokens: 70, padding: 4 * 1024 * 1024 };
+    const unread = ask(session, "/chat", { headers, body });
+    await unread.begun;
+    unread.stream.pause();
+    expect(model.release()).toBe(true);
+    // Its window is full: the others have windows of their own.
+    for (let times = 0; times < 3; times += 1) {
+      expect(await ask(session, "/weather", { headers }).text).toBe("sunny");
+    }
+    await spentSince(before, 3n * PRICE);
+    unread.stream.close(constants.NGHTTP2_CANCEL);
+    await spentSince(before, 3n * PRICE + 140n);
+    expect(await ask(session, "/weather", { headers }).text).toBe("sunny");
+    await spentSince(before, 4n * PRICE + 140n);
   });
 
   it("cost who has reset them nothing where their backend breaks off", async () => {

@@ -143,6 +143,7 @@ facilitator:
 unmatched: deny
 logging: { level: warn }
 workers: ${workers}
+mcp: true
 routes:
   GET /weather: { price: $0.01, description: Current weather }
   GET /booked: { price: $0.01, description: In the books, memo: ${MEMO} }

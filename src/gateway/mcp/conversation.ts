@@ -18,6 +18,7 @@ import type { SettleResponseV2 } from "../../x402/version-2.ts";
 import type { Answer } from "../answers.ts";
 import { valueOf } from "../message/field-values.ts";
 import type { InboundRequest, InboundResponse } from "../message/inbound.ts";
+import { areEvents } from "../upstream/kept-answer.ts";
 import type { Speech } from "../visitor.ts";
 import { RPC_ERRORS, type Call, type RpcId } from "./message.ts";
 import { RewrittenResponse } from "./rewritten-response.ts";
@@ -101,8 +102,23 @@ export class Conversation implements Speech {
   }
 
   /** What was kept is judged where nobody was there to get it. */
-  judgeKept({ body }: Pick<StoredResponse, "body">): void {
-    if (this.#verdict === null) this.#judge(parseJson(Buffer.from(body).toString("utf8")));
+  judgeKept(kept: StoredResponse): void {
+    if (this.#verdict === null) this.#judgeWhole(kept);
+  }
+
+  /** What is held until it is paid: nobody has read it yet, and nothing that is not in it is paid. */
+  judgeHeld(held: StoredResponse): void {
+    this.#judgeWhole(held);
+    this.#verdict ??= { kind: "failed", isBackends: true };
+  }
+
+  #judgeWhole(held: StoredResponse): void {
+    const body = Buffer.from(held.body).toString("utf8");
+    const messages = areEventsOf(held) ? eventsOf(body) : [body];
+    for (const text of messages) {
+      const message = parseJson(text);
+      if (isAnswer(message) && message["id"] === this.#id) this.#judge(message);
+    }
   }
 
   /** An answer of our own, in the words of who asks. */
@@ -164,10 +180,7 @@ export class Conversation implements Speech {
   /** An answer that was kept, for who asks now. */
   again(kept: StoredResponse): StoredResponse {
     const body = Buffer.from(kept.body).toString("utf8");
-    const isEvents = kept.headers.some(([name, value]) => {
-      return name.toLowerCase() === "content-type" && /^\s*text\/event-stream/i.test(value);
-    });
-    const told = isEvents ? this.#eventsAgain(body) : this.#told(body);
+    const told = areEventsOf(kept) ? this.#eventsAgain(body) : this.#told(body);
     if (told === body) return kept;
     const bytes = Buffer.from(told);
     const headers = kept.headers.filter(([name]) => name.toLowerCase() !== "content-length");
@@ -185,7 +198,7 @@ export class Conversation implements Speech {
   /** Of what was sold before: it has another id, and no receipt yet. */
   #told(text: string): string {
     const message = parseJson(text);
-    if (!isAnswer(message) || this.call === null) return text;
+    if (!isAnswer(message) || this.call === null || this.#sold === null) return text;
     const { result } = message;
     const told = isRecord(result) ? this.#receipted(result) : result;
     return JSON.stringify({ ...message, ...(isRecord(result) && { result: told }), id: this.#id });
@@ -255,6 +268,15 @@ const ASKERS: ReadonlySet<unknown> = new Set([
 
 function isAnswer(message: unknown): message is Readonly<Record<string, unknown>> {
   return isRecord(message) && (message["result"] !== undefined || message["error"] !== undefined);
+}
+
+function areEventsOf({ headers }: StoredResponse): boolean {
+  return areEvents(headers.flat());
+}
+
+/** The data of each event that has one line of it. */
+function eventsOf(body: string): readonly string[] {
+  return [...body.matchAll(/^data: ?(.*)$/gm)].map(([, data = ""]) => data);
 }
 
 function headerJson(

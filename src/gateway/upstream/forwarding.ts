@@ -166,7 +166,9 @@ export class Forwarding implements ClientHandler {
     if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
     if (verdict === "goods" && tap !== undefined) setLines(lines, tap.begin(raw));
     const isKept = sale !== null && verdict === "goods";
-    const kept = isKept ? KeptAnswer.begin({ method, status }, lines, sale.keepBytes) : null;
+    const { keepBytes = 0, keepsEvents } = sale ?? {};
+    const told = { method, status, keepsEvents };
+    const kept = isKept ? KeptAnswer.begin(told, lines, keepBytes) : null;
     const phrase = PHRASE.test(statusText) ? statusText : "";
     const answer: BackendAnswer = { status, phrase, lines, upstreamMs, kept };
     if (state.is === "reading on") {

@@ -23,17 +23,25 @@ export class KeptAnswer {
   }
 
   /**
-   * Null for an answer that is not kept: events, or more than `limit` bytes by its own
-   * account. `lines` are the raw `name, value` pairs that the client gets.
+   * Null for an answer that is not kept: events, unless `keepsEvents` says that they end, or more than `limit` bytes by its
+   * own account. `lines` are the raw `name, value` pairs that the client gets.
    */
   static begin(
-    { method, status }: { readonly method: string; readonly status: number },
+    {
+      method,
+      status,
+      keepsEvents = false,
+    }: {
+      readonly method: string;
+      readonly status: number;
+      readonly keepsEvents?: boolean | undefined;
+    },
     lines: readonly string[],
     limit: number,
   ): KeptAnswer | null {
     const length = hasBody(method, status) ? valueOf(lines, "content-length") : undefined;
     if (length !== undefined && Number(length) > limit) return null;
-    if (areEvents(lines) || !areWritable(lines)) return null;
+    if ((areEvents(lines) && !keepsEvents) || !areWritable(lines)) return null;
     return new KeptAnswer(status, lines, limit);
   }
 

@@ -53,6 +53,8 @@ export interface Sale {
    * when the client has left. Events (`text/event-stream`) and switched connections are never kept.
    */
   readonly keepBytes: number;
+  /** Events are kept like any other answer: they end with what was asked for. Default: they are not. */
+  readonly keepsEvents?: boolean;
   /** Longest that an answer is read on without its client, milliseconds. */
   readonly readOnMs: number;
   /** What was paid for it; undefined where that is settled after the work. */

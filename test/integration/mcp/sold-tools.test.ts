@@ -97,6 +97,125 @@ describe.each(Object.entries(SERVERS))("a server of %s", (_, options) => {
   });
 });
 
+/** A shop, a client of it, and a buyer with money. */
+async function shopping(options: McpStageOptions = {}, routes = ROUTES, connect = connectSdk) {
+  await using opening = new AsyncDisposableStack();
+  const shop = opening.use(await open(options, routes));
+  const account = await richBuyer(chain);
+  const client = opening.use(await connect(shop.url));
+  const buyer = McpBuyer.onEvm(client, account);
+  const owned = opening.move();
+  const spent = async () => PURSE - (await chain.balanceOf(account.address));
+  const called = (name: string) => shop.stage.workshop.count(name);
+  return { shop, client, buyer, spent, called, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+describe.each(Object.entries(SERVERS))("one payment buys one call of %s:", (_, options) => {
+  test("what failed is had again for it, and charged once", async () => {
+    await using stage = await shopping(options);
+    const { buyer, spent, called } = stage;
+    const { result, payment, receipt } = await buyer.buy("fail");
+    expect([result.isError, said(result), receipt]).toMatchObject([
+      true,
+      "it failed",
+      { success: true },
+    ]);
+    const again = await buyer.present(payment ?? {}, "fail");
+    expect([said(again), called("fail"), await spent()]).toEqual(["it failed", 2, 10_000n]);
+  });
+
+  test("it buys no other tool, no other arguments, and nothing in another session", async () => {
+    await using stage = await shopping(options);
+    const { shop, buyer, spent, called } = stage;
+    const { payment } = await buyer.buy("quote", { ticker: "AAPL" });
+    const paid = payment ?? {};
+    await using other = await connectSdk(shop.url);
+    const elsewhere = McpBuyer.onEvm(other, await richBuyer(chain));
+    for (const refused of [
+      await buyer.present(paid, "quote", { ticker: "MSFT" }),
+      await buyer.present(paid, "cut"),
+      ...(other.sessionId === undefined
+        ? []
+        : [await elsewhere.present(paid, "quote", { ticker: "AAPL" })]),
+    ]) {
+      expect(paymentRequiredOf(refused)).toMatchObject({ x402Version: 2 });
+    }
+    expect([called("quote"), called("cut"), await spent()]).toEqual([1, 0, 10_000n]);
+  });
+});
+
+test.each(["sessions", "requests"] as const)(
+  "an answer of JSON of %s is given again to who has it paid, and not made again",
+  async (serves) => {
+    await using stage = await shopping({ serves, json: true });
+    const { buyer, spent, called } = stage;
+    const { payment, receipt } = await buyer.buy("quote", { ticker: "AAPL" });
+    const again = await buyer.present(payment ?? {}, "quote", { ticker: "AAPL" });
+    expect(said(again)).toBe("AAPL: 42");
+    expect(again._meta).toMatchObject({ "x402/payment-response": receipt });
+    expect([called("quote"), await spent()]).toEqual([1, 10_000n]);
+  },
+);
+
+test("a call that asks for more is one call with the answers, and paid once", async () => {
+  const asking: Connect = (url) =>
+    connectWeb()(url, { answer: { username: "ada", email: "ada@example.com" } });
+  await using stage = await shopping({ serves: "requests" }, ROUTES, asking);
+  const { buyer, spent, called } = stage;
+  const { result } = await buyer.buy("test_elicitation", { message: "Who?" });
+  expect(said(result)).toContain("action=accept");
+  expect([called("test_elicitation"), await spent()]).toEqual([2, 5_000n]);
+});
+
+describe.each(Object.entries(SERVERS))("paid after the work, of %s:", (_, options) => {
+  const after = `
+  /mcp: { tools: { quote: { price: $0.01, settle: after }, fail: { price: $0.01, settle: after } } }
+`;
+  test("what is good is charged, and what failed is not", async () => {
+    await using stage = await shopping(options, after);
+    const { buyer, spent, called } = stage;
+    const failed = await buyer.buy("fail");
+    expect([said(failed.result), failed.receipt, await spent()]).toEqual([
+      "it failed",
+      undefined,
+      0n,
+    ]);
+    const good = await buyer.buy("quote", { ticker: "AAPL" });
+    expect(said(good.result)).toBe("AAPL: 42");
+    expect(good.receipt).toMatchObject({ success: true });
+    expect([called("quote"), await spent()]).toEqual([1, 10_000n]);
+  });
+});
+
+test("progress of a paid call passes as it comes, before its answer", async () => {
+  await using stage = await shopping();
+  const { shop, client, buyer, spent } = stage;
+  const unpaid = await client.call("hold");
+  const asked = paymentRequiredOf(unpaid);
+  expect(asked).not.toBeNull();
+  const half = Promise.withResolvers<number>();
+  const bought = buyer.buy("hold", {}, { onProgress: half.resolve });
+  expect(await half.promise).toBe(1);
+  shop.stage.workshop.release();
+  const { result, receipt } = await bought;
+  expect([said(result), receipt]).toMatchObject(["released", { success: true }]);
+  expect(await spent()).toBe(20_000n);
+});
+
+test("a stream that its server cuts is taken up again, and the call is paid once", async () => {
+  await using stage = await shopping();
+  const { shop, buyer, spent, called } = stage;
+  const resumed = Promise.withResolvers<void>();
+  shop.stage.onRequest = (method, headers) => {
+    if (method === "GET" && headers["last-event-id"] !== undefined) resumed.resolve();
+  };
+  const bought = buyer.buy("cut");
+  await resumed.promise;
+  shop.stage.workshop.release();
+  expect(said((await bought).result)).toBe("resumed");
+  expect([called("cut"), await spent()]).toEqual([1, 10_000n]);
+});
+
 describe("plain HTTP", () => {
   const call = (name: string, args: object = {}) => ({
     method: "POST",

@@ -65,9 +65,13 @@ export class McpBuyer {
     const unpaid = await this.#client.call(name, args, options);
     const asked = paymentRequiredOf(unpaid);
     if (asked === null) return { result: unpaid, asked, payment: null, receipt: receiptOf(unpaid) };
-    const payment = await this.#payer.createPaymentPayload(asked);
+    const payment = await this.sign(asked);
     const result = await this.present(payment, name, args, options);
     return { result, asked, payment, receipt: receiptOf(result) };
+  }
+
+  sign(asked: PaymentRequired): Promise<McpPayment> {
+    return this.#payer.createPaymentPayload(asked);
   }
 
   /** Presents a payment, which may be an earlier one. */

@@ -2,6 +2,7 @@
  * The stage's server as a program: of `@modelcontextprotocol/sdk` (`sdk`) or of `@modelcontextprotocol/server` (`web`),
  * which speaks every revision. What it tells of itself stands in tools of its own.
  */
+import { existsSync, writeFileSync } from "node:fs";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { sdkServer } from "./sdk-server.ts";
@@ -25,6 +26,17 @@ const OWN_TOOLS: readonly Tool[] = [
     description: "Ends without an answer",
     run: () => {
       process.exit(3);
+    },
+  },
+  {
+    name: "late",
+    description: "Ends without an answer the first time, and answers from then on",
+    input: { type: "object", properties: { file: { type: "string" } } },
+    run: async ({ args }) => {
+      const file = String(args["file"]);
+      if (existsSync(file)) return [text("late")];
+      writeFileSync(file, "");
+      process.exit(4);
     },
   },
   {

@@ -40,6 +40,7 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
   ["llm.yaml", {}],
   ["newspaper.yaml", {}],
   ["partner-prices.yaml", {}],
+  ["mcp.yaml", {}],
   ["demo.yaml", { DEMO_PAY_TO: PAYEE, DEMO_FACILITATOR_KEY: KEY }],
   [
     "demo-solana.yaml",

@@ -154,6 +154,7 @@ test("what cannot be a tool says why", () => {
   GET /hidden: { price: $0.01, discoverable: false }
   GET /free: free
   /denied: deny
+  /server: { tools: { get_a: $0.01, "*": free } }
 `);
   expect(tools).toEqual([]);
   expect(others).toEqual([

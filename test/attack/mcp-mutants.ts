@@ -1,0 +1,109 @@
+/** About servers of MCP whose tools are sold: a call that reaches a tool unpaid, or that pays for another (H30). */
+import type { Mutant } from "./mutant.ts";
+
+const MESSAGE = "src/gateway/mcp/message.ts";
+const TABLE = "src/gateway/mcp/tool-table.ts";
+const DECIDING = "src/gateway/mcp/deciding.ts";
+const CONVERSATION = "src/gateway/mcp/conversation.ts";
+const READER = "src/pricing/json-body.ts";
+
+const MESSAGE_TEST = "test/unit/gateway/mcp/message.test.ts";
+const TABLE_TEST = "test/unit/gateway/mcp/tool-table.test.ts";
+const SHOP_TEST = "test/integration/mcp/sold-tools.test.ts";
+
+export const MCP_MUTANTS: readonly Mutant[] = [
+  caughtBy(MESSAGE_TEST, "takes several messages at once for one that sells nothing", {
+    file: MESSAGE,
+    find: "  if (Array.isArray(value)) {\n",
+    put: '  if (Array.isArray(value)) return new Map([["jsonrpc", "2.0"], ["result", null]]);\n  if (Array.isArray(value)) {\n',
+  }),
+  caughtBy(MESSAGE_TEST, "passes over members in other letters", {
+    file: MESSAGE,
+    find: "    if (!names.includes(folded)) continue;\n",
+    put: "    if (!names.includes(member)) continue;\n",
+  }),
+  caughtBy(MESSAGE_TEST, "lets a call pass that is written in other letters", {
+    file: MESSAGE,
+    find: "if (isOdd || (method !== CALL && looseName(method) === CALL)) {",
+    put: "if (isOdd) {",
+  }),
+  caughtBy(MESSAGE_TEST, "lets a method pass that one reader ends at a NUL", {
+    file: MESSAGE,
+    find: "  const isOdd = !METHOD.test(method);\n",
+    put: "  const isOdd = method.length > 256;\n",
+  }),
+  caughtBy(MESSAGE_TEST, "takes a call without an id for a notification", {
+    file: MESSAGE,
+    find: "  if (id === null) {\n",
+    put: '  if (id === null && !outer.has("id")) return { kind: "other" };\n  if (id === null) {\n',
+  }),
+  caughtBy(MESSAGE_TEST, "takes a call that is an answer, too, for an answer", {
+    file: MESSAGE,
+    find: "  if (method === undefined && isAnswer) {\n",
+    put: "  if (isAnswer) {\n",
+  }),
+  caughtBy(MESSAGE_TEST, "believes the body whatever header lines say of the method", {
+    file: MESSAGE,
+    find: "if (methods.length > 1 || methods.some((each) => method !== undefined && each !== method)) {",
+    put: "if (methods.length > 9) {",
+  }),
+  caughtBy(MESSAGE_TEST, "believes the body whatever header lines say of the name", {
+    file: MESSAGE,
+    find: "names.some((each) => wordOf(each) !== name)",
+    put: "names.some((each) => wordOf(each) === undefined)",
+  }),
+  caughtBy(MESSAGE_TEST, "gives the backend the payment", {
+    file: MESSAGE,
+    find: "text.slice(0, marked.begin) + blank + text.slice(marked.end)",
+    put: "text + blank.slice(0, 0)",
+  }),
+  caughtBy(MESSAGE_TEST, "takes other arguments for the same call", {
+    file: MESSAGE,
+    find: "new Map(asked)",
+    put: "new Map(asked.slice(0, 1))",
+  }),
+  caughtBy(MESSAGE_TEST, "finds a payment in the arguments", {
+    file: READER,
+    find: "const isLed = led >= 0 && this.#mark[led] === name;",
+    put: "const isLed = this.#mark[Math.max(led, 0)] === name;",
+  }),
+  caughtBy(TABLE_TEST, "takes names that readers do not see alike", {
+    file: TABLE,
+    find: '    if (!isPlain(name)) return "unclear";\n',
+    put: "",
+  }),
+  caughtBy(TABLE_TEST, "compares names exactly, and no looser", {
+    file: TABLE,
+    find: 'return this.#mayBeOther(looseName(name), strict) ? "unclear" : strict;',
+    put: "return strict;",
+  }),
+  caughtBy(TABLE_TEST, "has the shortest beginning of names count", {
+    file: TABLE,
+    find: "right.length - left.length",
+    put: "left.length - right.length",
+  }),
+  caughtBy(SHOP_TEST, "sells what a backend says that it has not done", {
+    file: CONVERSATION,
+    find: '} else if (memberOf(result, "isError") === true) {',
+    put: '} else if (memberOf(result, "isError") === "yes") {',
+  }),
+  caughtBy(SHOP_TEST, "binds a payment to the tool alone", {
+    file: CONVERSATION,
+    find: "binding: `POST ${place}#${called}`, target",
+    put: "binding: `POST ${place}#${encodeURIComponent(name)}`, target: place",
+  }),
+  caughtBy(SHOP_TEST, "shows tools that are not to be had", {
+    file: "src/gateway/mcp/tool-list.ts",
+    find: 'if (found === undefined || found === "unclear" || found.isDenied) return [];',
+    put: 'if (found === undefined || found === "unclear") return [];',
+  }),
+  caughtBy(SHOP_TEST, "hands on calls of tools that are denied", {
+    file: DECIDING,
+    find: 'if (found === undefined || found.isDenied) return unknown("there is no such tool");',
+    put: 'if (found === undefined) return unknown("there is no such tool");\n  if (found.isDenied) return decision;',
+  }),
+];
+
+function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {
+  return { name, cites: "H30", unit, ...edit };
+}
