@@ -155,8 +155,8 @@ export async function start(
   const money = await openSettlementProcess(parts, ledger);
   const workers = countWorkers(config);
   const commands = await openCommands(parts);
-  const isFront = config.routes.length > 0 && workers === 1;
-  const front = isFront ? openSide(parts, money, commands.folder) : undefined;
+  const isAlone = config.routes.length > 0 && workers === 1;
+  const front = isAlone ? openSide(parts, money, commands.folder) : undefined;
   const { pool, addresses: gateway } =
     workers > 1
       ? await openWorkers(parts, money, { script, version, commands: commands.folder })

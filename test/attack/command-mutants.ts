@@ -19,12 +19,12 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     find: "env: { PATH, ...settings.env },",
     put: "env: { PATH, ...process.env, ...settings.env },",
   }),
-  caughtBy(SHOP_TEST, "tells calls nothing of a process that is gone", {
+  caughtBy(HOUSE_TEST, "tells calls nothing of a process that is gone", {
     file: SESSION,
     find: "await Promise.all([...this.#calls.keys()].map((id) => this.#answer(failure(id, told))));",
     put: "void told;",
   }),
-  caughtBy(SHOP_TEST, "tells calls without a session nothing of a process that is gone", {
+  caughtBy(HOUSE_TEST, "tells calls without a session nothing of a process that is gone", {
     file: CALLER,
     find: "void transport.send(failure(id, told));",
     put: "void [transport, id, told];",
