@@ -15,7 +15,7 @@ import type { SettleResponse, X402_VERSION_2, X402Version } from "./x402.ts";
 export const PAYMENT_META = "x402/payment";
 /** Member of a result's `_meta`, and of what is told of a settlement that failed. */
 export const RECEIPT_META = "x402/payment-response";
-/** What is asked, for whoever reads texts: `{ "x402/error": { code, message, data } }`. */
+/** In what the text of earlier sellers wraps it: `{ "x402/error": { code, message, data } }`. */
 export const ERROR_MEMBER = "x402/error";
 /** The code in there, and of a JSON-RPC error of version 1. */
 export const PAYMENT_REQUIRED_CODE = 402;
@@ -37,20 +37,17 @@ export interface ToolResult {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-/** What a call without a payment is answered, or one whose payment was not taken; `failed`: its settlement. */
+/**
+ * What a call without a payment is answered, or one whose payment was not taken; `failed`: its settlement. The same as
+ * text, for whoever reads nothing else.
+ */
 export function paymentRequiredResult(
   required: PaymentRequiredV2 | Readonly<Record<string, unknown>>,
   failed?: SettleResponseV2,
 ): ToolResult & Required<Pick<ToolResult, "structuredContent">> {
   const data = { ...required, ...(failed !== undefined && { [RECEIPT_META]: failed }) };
-  const error = memberOf(required, "error");
-  const message = typeof error === "string" && error !== "" ? error : "Payment required";
-  const wrapped = { [ERROR_MEMBER]: { code: PAYMENT_REQUIRED_CODE, message, data } };
-  return {
-    isError: true,
-    structuredContent: data,
-    content: [{ type: "text", text: JSON.stringify(wrapped) }],
-  };
+  const text = JSON.stringify(data);
+  return { isError: true, structuredContent: data, content: [{ type: "text", text }] };
 }
 
 /**

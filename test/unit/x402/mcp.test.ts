@@ -25,20 +25,14 @@ import {
 } from "./mcp-examples.ts";
 
 describe("what a call costs", () => {
-  test("is told as the specification shows it: as it is, and wrapped in a text", () => {
+  test("is told as the specification shows it: as it is, and the same as a text", () => {
     const { isError, structuredContent, content } = paymentRequiredResult(REQUIRED_V2);
     expect({ isError, structuredContent }).toEqual({
       isError: true,
       structuredContent: REQUIRED_V2,
     });
     expect(content.map(({ type }) => type)).toEqual(["text"]);
-    expect(JSON.parse(content[0]?.text ?? "")).toEqual({
-      "x402/error": {
-        code: 402,
-        message: "Payment required to access this resource",
-        data: REQUIRED_V2,
-      },
-    });
+    expect(content[0]?.text).toBe(JSON.stringify(structuredContent));
   });
 
   test("is told beside a settlement that failed, which is read back", () => {
@@ -48,7 +42,7 @@ describe("what a call costs", () => {
     expect(paymentRequiredOf(told)).toMatchObject(REQUIRED_V2);
   });
 
-  test("is found in each of the three places of version 2, in their order, and in an error of version 1", () => {
+  test("is found in each place of version 2, in their order, also as earlier sellers wrote it, and in an error of version 1", () => {
     const { content, structuredContent } = paymentRequiredResult(REQUIRED_V2);
     const other = { ...REQUIRED_V2, error: "another" };
     const text = [{ type: "text", text: JSON.stringify(other) }];
@@ -57,6 +51,7 @@ describe("what a call costs", () => {
       { isError: true, content: text, structuredContent },
       { isError: true, content: text, structuredContent: wrapped },
       { isError: true, content },
+      { isError: true, content: [{ type: "text", text: JSON.stringify(wrapped) }] },
     ]) {
       expect(paymentRequiredOf(result)).toEqual(REQUIRED_V2);
     }
