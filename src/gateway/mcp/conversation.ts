@@ -103,7 +103,11 @@ export class Conversation implements Speech {
 
   /** What was kept is judged where nobody was there to get it. */
   judgeKept(kept: StoredResponse): void {
-    if (this.#verdict === null) this.#judgeWhole(kept);
+    if (this.#verdict !== null || this.call === null) return;
+    this.#judgeWhole(kept);
+    // What has ids may go on elsewhere.
+    const mayBeMore = /^id:/m.test(Buffer.from(kept.body).toString("latin1"));
+    if (!mayBeMore) this.#verdict ??= { kind: "failed", isBackends: true };
   }
 
   /** What is held until it is paid: nobody has read it yet, and nothing that is not in it is paid. */

@@ -20,7 +20,11 @@ export interface MessageReader {
   readonly ended: (mayBeMore: boolean) => void | Promise<void>;
 }
 
-type Mode = "passing" | "document" | "events";
+/** `over`: it was answered in place of the backend. */
+type Mode = "passing" | "document" | "events" | "over";
+
+/** What was done at once, and whether the client is behind (false), or what is waited for. */
+type Turn = boolean | Promise<void>;
 
 export class RewrittenResponse implements InboundResponse {
   readonly #inner: InboundResponse;
@@ -84,19 +88,12 @@ export class RewrittenResponse implements InboundResponse {
     // Whoever lends the memory gets it back.
     const own = Buffer.from(chunk);
     done?.();
-    if (this.#pending === null) return this.#take(own);
-    this.#after(() => void this.#take(own));
-    return true;
+    return this.#inTurn(() => this.#take(own));
   }
 
   end(chunk?: Uint8Array | string, encoding?: BufferEncoding): this {
     const last = typeof chunk === "string" ? Buffer.from(chunk, encoding) : chunk;
-    if (this.#pending !== null) {
-      this.#after(() => this.#end(last));
-      return this;
-    }
-    const ended = this.#end(last);
-    if (ended !== undefined) this.#hold(ended);
+    this.#inTurn(() => this.#end(last));
     return this;
   }
 
@@ -118,17 +115,33 @@ export class RewrittenResponse implements InboundResponse {
     return this.#inner.off(event, listener);
   }
 
-  /** False: the client is behind. */
-  #take(chunk: Uint8Array): boolean {
+  /** Behind all that waits. False: the client is behind. */
+  #inTurn(next: () => Turn): boolean {
+    const turn = this.#pending === null ? next() : this.#behind(this.#pending, next);
+    if (typeof turn === "boolean") return turn;
+    const held: Promise<void> = turn
+      .catch(() => {
+        // Whatever could not be recorded: an answer that is cut looks like none that is complete.
+        this.#inner.destroy();
+      })
+      .finally(() => {
+        if (this.#pending === held) this.#pending = null;
+      });
+    this.#pending = held;
+    return true;
+  }
+
+  async #behind(pending: Promise<void>, next: () => Turn): Promise<void> {
+    await pending;
+    await next();
+  }
+
+  #take(chunk: Uint8Array): Turn {
+    if (this.#mode === "over") return true;
     if (this.#mode === "passing") return this.#inner.write(chunk);
     this.#body.add(Buffer.from(chunk));
-    if (this.#mode === "document") {
-      if (this.#body.length > MAX_READ_BYTES) this.#giveUpDocument();
-      return true;
-    }
-    const isTaken = this.#passEvents();
-    if (typeof isTaken === "boolean") return isTaken;
-    this.#hold(isTaken);
+    if (this.#mode === "events") return this.#passEvents();
+    if (this.#body.length > MAX_READ_BYTES) this.#giveUpDocument();
     return true;
   }
 
@@ -144,12 +157,11 @@ export class RewrittenResponse implements InboundResponse {
       this.#inner.write(held);
       return;
     }
+    this.#mode = "over";
     this.#endDocument(instead);
-    this.#mode = "passing";
   }
 
-  /** False: the client is behind. A promise where one of them holds up the others. */
-  #passEvents(): boolean | Promise<void> {
+  #passEvents(): Turn {
     let isTaken = true;
     for (;;) {
       const held = this.#body.whole();
@@ -175,9 +187,9 @@ export class RewrittenResponse implements InboundResponse {
   }
 
   #giveUpEvent(held: Buffer): void {
-    this.#mode = "passing";
     this.#body = new Gathered();
     const instead = this.#reader.unreadable();
+    this.#mode = instead === null ? "passing" : "over";
     if (instead === null) {
       this.#mayBeMore = true;
       this.#inner.write(held);
@@ -204,16 +216,13 @@ export class RewrittenResponse implements InboundResponse {
     return read instanceof Promise ? read.then(written) : written(read);
   }
 
-  #end(last: Uint8Array | undefined): void | Promise<void> {
-    if (last !== undefined) this.#take(last);
-    // What it has begun is over first.
-    if (this.#pending !== null) return this.#pending.then(() => this.#ended());
-    return this.#ended();
+  #end(last: Uint8Array | undefined): Turn {
+    const taken = last === undefined ? true : this.#take(last);
+    return typeof taken === "boolean" ? this.#ended() : this.#behind(taken, () => this.#ended());
   }
 
-  #ended(): void | Promise<void> {
-    // It was answered in place of the backend.
-    if (this.#inner.writableEnded || this.#inner.destroyed) return undefined;
+  #ended(): Turn {
+    if (this.#mode === "over" || this.#inner.destroyed) return true;
     if (this.#mode === "document") return this.#endOfDocument();
     const ended = this.#reader.ended(this.#mayBeMore);
     const finish = (): void => {
@@ -223,24 +232,25 @@ export class RewrittenResponse implements InboundResponse {
     };
     if (ended instanceof Promise) return ended.then(finish);
     finish();
-    return undefined;
+    return true;
   }
 
-  #endOfDocument(): void | Promise<void> {
+  #endOfDocument(): Turn {
     const told = this.#body.whole().toString("utf8");
     const read = this.#reader.message(told);
-    if (read instanceof Promise) {
-      return read.then((text) => this.#ending(text, told));
-    }
-    return this.#ending(read, told);
+    return read instanceof Promise ? this.#endLater(read, told) : this.#ending(read, told);
   }
 
-  #ending(text: string, told: string): void | Promise<void> {
+  async #endLater(text: Promise<string>, told: string): Promise<void> {
+    await this.#ending(await text, told);
+  }
+
+  #ending(text: string, told: string): Turn {
     const ended = this.#reader.ended(false);
     const finish = (): void => this.#endDocument(text === told ? null : text);
     if (ended instanceof Promise) return ended.then(finish);
     finish();
-    return undefined;
+    return true;
   }
 
   /** @param text in place of what the backend has written; null: that */
@@ -255,27 +265,6 @@ export class RewrittenResponse implements InboundResponse {
   #writeHead(): void {
     const [status, phrase, lines] = this.#head ?? [200, "", []];
     this.#inner.writeHead(status, phrase, lines);
-  }
-
-  #hold(pending: Promise<void>): void {
-    const held: Promise<void> = pending
-      .catch(() => {
-        // Whatever could not be recorded: an answer that is cut looks like none that is complete.
-        this.#inner.destroy();
-      })
-      .finally(() => {
-        if (this.#pending === held) this.#pending = null;
-      });
-    this.#pending = held;
-  }
-
-  #after(next: () => void | Promise<void>): void {
-    this.#hold(this.#behind(this.#pending, next));
-  }
-
-  async #behind(pending: Promise<void> | null, next: () => void | Promise<void>): Promise<void> {
-    await pending;
-    await next();
   }
 }
 

@@ -216,6 +216,52 @@ test("a stream that its server cuts is taken up again, and the call is paid once
   expect([called("cut"), await spent()]).toEqual([1, 10_000n]);
 });
 
+test("a backend never sees a payment", async () => {
+  const bodies: string[] = [];
+  const { createServer } = await import("node:http");
+  const http = createServer((request, response) => {
+    let body = "";
+    request.on("data", (part) => (body += String(part)));
+    request.on("end", () => {
+      bodies.push(body);
+      response.writeHead(200, { "Content-Type": "application/json" });
+      response.end('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}');
+    });
+  });
+  await new Promise<void>((resolve) => void http.listen(0, "127.0.0.1", resolve));
+  await using _closing = { [Symbol.asyncDispose]: async () => void http.close() };
+  const address = http.address();
+  const port = typeof address === "object" ? address?.port : 0;
+  const upstreamUrl = `http://127.0.0.1:${port}`;
+  await using gateway = await startGateway({ chain, upstreamUrl, routes: ROUTES });
+  const ask = async (params: object) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+    const headers = {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+    };
+    const response = await fetch(`${gateway.url}/mcp`, { method: "POST", headers, body });
+    return { sent: body, ...Object(await response.json()) };
+  };
+  const account = await richBuyer(chain);
+  const buyer = McpBuyer.onEvm(
+    {
+      call: async (name, args = {}, { meta } = {}) => {
+        const params = { name, arguments: args, ...(meta !== undefined && { _meta: meta }) };
+        return (await ask(params)).result;
+      },
+    },
+    account,
+  );
+  const { payment } = await buyer.buy("quote", { ticker: "AAPL" });
+  await buyer.present(payment ?? {}, "echo");
+  expect(bodies.length).toBe(2);
+  for (const body of bodies) {
+    expect(body).not.toContain("signature");
+    expect(Object(JSON.parse(body)).params._meta).toEqual({});
+  }
+});
+
 describe("plain HTTP", () => {
   const call = (name: string, args: object = {}) => ({
     method: "POST",
@@ -226,6 +272,53 @@ describe("plain HTTP", () => {
       method: "tools/call",
       params: { name, arguments: args },
     }),
+  });
+
+  test("is told by 402 whoever asks, where the file says so", async () => {
+    const routes = "{ /mcp: { tools: { quote: $0.01 }, unpaid: status } }";
+    await using shop = await open({ serves: "requests", json: true }, routes);
+    const init = call("quote", { ticker: "MSFT" });
+    const headers = { ...init.headers, Accept: "application/json, text/event-stream" };
+    expect(await quote(shop.url, { ...init, headers })).toMatchObject({
+      maxAmountRequired: "10000",
+    });
+    const unknown = await fetch(shop.url, { ...call("other"), headers });
+    expect([unknown.status, await unknown.json()]).toEqual([
+      404,
+      { error: "there is no such tool" },
+    ]);
+  });
+
+  test("has one payment: with another one in `_meta` it is refused, and nothing is charged", async () => {
+    await using shop = await open({ serves: "requests", json: true });
+    const account = await richBuyer(chain);
+    const init = call("quote", { ticker: "MSFT" });
+    const header = await sign(account, shop.url, { init });
+    const message = JSON.parse(init.body);
+    message.params._meta = { "x402/payment": JSON.parse(atob(header)) };
+    const body = JSON.stringify(message);
+    const both = await present(shop.url, header, { ...init, body });
+    expect([both.status, both.error]).toEqual([
+      400,
+      expect.stringContaining("a payment is in a header line, and another one in x402/payment"),
+    ]);
+    expect(await chain.balanceOf(account.address)).toBe(PURSE);
+    // In `_meta` alone it is one, in version 1, too.
+    const headers = { ...init.headers, Accept: "application/json, text/event-stream" };
+    const alone = await fetch(shop.url, { ...init, headers, body });
+    expect(alone.headers.get("X-PAYMENT-RESPONSE")).not.toBeNull();
+    expect(shop.stage.workshop.count("quote")).toBe(1);
+    expect(await chain.balanceOf(account.address)).toBe(PURSE - 10_000n);
+  });
+
+  test("reaches no tool by a path, nor by a tunnel", async () => {
+    await using shop = await open();
+    const hex = Buffer.from("quote").toString("hex");
+    const init = call("quote");
+    expect((await fetch(`${shop.url}%23tool.${hex}`, init)).status).toBe(404);
+    expect((await fetch(`${shop.url}/`, init)).status).toBe(404);
+    expect((await fetch(shop.url.replace("/mcp", "/MCP"), init)).status).toBe(404);
+    expect(shop.stage.workshop.calls).toEqual([]);
   });
 
   test("is told by 402, and paid in a header line", async () => {

@@ -1,0 +1,157 @@
+/** What is read of an answer as it passes, in whichever pieces it comes, and what is too large for that. */
+import { EventEmitter } from "node:events";
+import { describe, expect, test } from "vitest";
+import {
+  MAX_READ_BYTES,
+  RewrittenResponse,
+  type MessageReader,
+} from "../../../../src/gateway/mcp/rewritten-response.ts";
+import type { InboundResponse } from "../../../../src/gateway/message/inbound.ts";
+
+class Sent extends EventEmitter implements InboundResponse {
+  text = "";
+  head: readonly unknown[] = [];
+  headersSent = false;
+  destroyed = false;
+  writableFinished = false;
+  writableEnded = false;
+  readonly writableLength = 0;
+  writeHead(...head: readonly unknown[]): void {
+    this.head = head;
+    this.headersSent = true;
+  }
+  writeContinue(): void {}
+  flushHeaders(): void {}
+  addTrailers(): void {}
+  write(chunk: Uint8Array): boolean {
+    this.text += Buffer.from(chunk).toString();
+    return true;
+  }
+  end(chunk?: Uint8Array | string): void {
+    if (chunk !== undefined) this.text += Buffer.from(chunk).toString();
+    this.writableEnded = true;
+  }
+  destroy(): void {
+    this.destroyed = true;
+  }
+}
+
+const EVENTS = ["Content-Type", "text/event-stream"];
+const JSON_LINES = ["Content-Type", "application/json", "Content-Length", "9"];
+
+function passed(lines: readonly string[], reader: Partial<MessageReader> = {}) {
+  const sent = new Sent();
+  const read: string[] = [];
+  const ended: boolean[] = [];
+  const response = new RewrittenResponse(sent, {
+    message: (text) => {
+      read.push(text);
+      return text.toUpperCase();
+    },
+    unreadable: () => null,
+    ended: (mayBeMore) => void ended.push(mayBeMore),
+    ...reader,
+  });
+  response.writeHead(200, "OK", [...lines]);
+  return { sent, read, ended, response };
+}
+
+describe("a document", () => {
+  test("is read when it is whole, and told with its length", () => {
+    const { sent, read, ended, response } = passed(JSON_LINES);
+    response.write(Buffer.from('{"a":'));
+    expect(sent.headersSent).toBe(false);
+    response.end(Buffer.from('"é"}'));
+    expect([read, sent.text, ended]).toEqual([['{"a":"é"}'], '{"A":"É"}', [false]]);
+    expect(sent.head[2]).toEqual(["Content-Type", "application/json", "Content-Length", "10"]);
+  });
+
+  test("passes as it is where it is too large, and is said to be more than was read", () => {
+    const { sent, read, ended, response } = passed(JSON_LINES);
+    const large = Buffer.alloc(MAX_READ_BYTES, "a");
+    response.write(large);
+    expect(sent.headersSent).toBe(false);
+    response.write(Buffer.from("b"));
+    response.end(Buffer.from("c"));
+    expect([read, sent.text.length, ended]).toEqual([[], MAX_READ_BYTES + 2, [true]]);
+  });
+
+  test("is replaced where it is too large and may not pass", () => {
+    const { sent, response } = passed(JSON_LINES, { unreadable: () => "no" });
+    response.write(Buffer.alloc(MAX_READ_BYTES + 1, "a"));
+    response.end(Buffer.from("b"));
+    expect([sent.text, sent.writableEnded]).toEqual(["no", true]);
+  });
+
+  test("waits for what its reader has to do first", async () => {
+    const first = Promise.withResolvers<string>();
+    const { sent, response } = passed(JSON_LINES, { message: () => first.promise });
+    response.end(Buffer.from("{}"));
+    expect(sent.writableEnded).toBe(false);
+    first.resolve("done");
+    await expect.poll(() => sent.text).toBe("done");
+    expect(sent.writableEnded).toBe(true);
+  });
+
+  test("is cut off where that fails", async () => {
+    const { sent, response } = passed(JSON_LINES, {
+      message: () => Promise.reject(new Error("the ledger is away")),
+    });
+    response.end(Buffer.from("{}"));
+    await expect.poll(() => sent.destroyed).toBe(true);
+    expect([sent.headersSent, sent.text]).toEqual([false, ""]);
+  });
+});
+
+describe("events", () => {
+  const stream = ': hi\n\nid: 1\ndata: \n\nevent: message\r\nid: 2\r\ndata: {"a":1}\r\n\r\n';
+  const told = ': hi\n\nid: 1\ndata: \n\nevent: message\nid: 2\ndata: {"A":1}\n\n';
+
+  test.each([1, 2, 7, 1_000])("are read one by one, in pieces of %i bytes", (size) => {
+    const { sent, read, ended, response } = passed(EVENTS);
+    const bytes = Buffer.from(stream);
+    for (let at = 0; at < bytes.length; at += size) response.write(bytes.subarray(at, at + size));
+    expect([read, sent.text]).toEqual([['{"a":1}'], told]);
+    response.end();
+    expect([ended, sent.writableEnded]).toEqual([[true], true]);
+  });
+
+  test("keep their order while one of them is waited for", async () => {
+    const first = Promise.withResolvers<string>();
+    let count = 0;
+    const { sent, response } = passed(EVENTS, {
+      message: (text) => {
+        count += 1;
+        return count === 1 ? first.promise : text;
+      },
+    });
+    response.write(Buffer.from('data: {"a":1}\n\ndata: {"b":2}\n\n'));
+    response.write(Buffer.from('data: {"c":3}\n\n'));
+    response.end();
+    expect([sent.text, sent.writableEnded]).toEqual(["", false]);
+    first.resolve("{}");
+    await expect.poll(() => sent.writableEnded).toBe(true);
+    expect(sent.text).toBe('data: {}\n\ndata: {"b":2}\n\ndata: {"c":3}\n\n');
+  });
+
+  test("of more than is read pass as they are, or are replaced", () => {
+    const large = Buffer.from(`data: {${"a".repeat(MAX_READ_BYTES)}`);
+    const passing = passed(EVENTS);
+    passing.response.write(large);
+    passing.response.end();
+    expect([passing.sent.text.length, passing.ended]).toEqual([large.length, [true]]);
+    const replaced = passed(EVENTS, { unreadable: () => "no" });
+    replaced.response.write(large);
+    replaced.response.end();
+    expect(replaced.sent.text).toBe("data: no\n\n");
+  });
+});
+
+test("what is neither, or in another coding, passes unread", () => {
+  const other = passed(["Content-Type", "text/plain"]);
+  other.response.end(Buffer.from('{"a":1}'));
+  expect([other.sent.text, other.read, other.ended]).toEqual(['{"a":1}', [], [false]]);
+  const packed = passed([...JSON_LINES, "Content-Encoding", "gzip"]);
+  packed.response.end(Buffer.from('{"a":1}'));
+  expect([packed.sent.text, packed.read, packed.ended]).toEqual(['{"a":1}', [], [true]]);
+});
