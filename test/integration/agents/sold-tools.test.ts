@@ -59,7 +59,10 @@ describe.each(SERVERS)("a server of %s", (name, options, revision) => {
     const again = second.call("buy", { url, tool: "hold" });
     stage.workshop.release();
     const served = await again;
-    console.log(JSON.stringify(served), stage.workshop.calls.map((each) => each.name));
+    console.log(
+      JSON.stringify(served),
+      stage.workshop.calls.map((each) => each.name),
+    );
     expect(served.facts).toMatchObject({ bought: true });
     expect(served.answer).toContain("released");
     expect(await charged(before)).toBe(30_000n);
