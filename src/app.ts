@@ -155,12 +155,11 @@ export async function start(
   const money = await openSettlementProcess(parts, ledger);
   const workers = countWorkers(config);
   const commands = await openCommands(parts);
-  const { folder } = commands;
-  const front =
-    config.routes.length === 0 || workers > 1 ? undefined : openSide(parts, money, folder);
+  const isAlone = config.routes.length > 0 && workers === 1;
+  const front = isAlone ? openSide(parts, money, commands.folder) : undefined;
   const { pool, addresses: gateway } =
     workers > 1
-      ? await openWorkers(parts, money, { script, version, commands: folder })
+      ? await openWorkers(parts, money, { script, version, commands: commands.folder })
       : { pool: undefined, addresses: (await front?.open()) ?? [] };
   serving = { money, front, pool, commands };
 

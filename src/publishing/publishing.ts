@@ -173,9 +173,9 @@ export class Publications {
   /** Of those of others as well, as they were at that revision; 0: not made yet. */
   #listed = NOTHING;
   #othersRevision = 0;
-  /** Made when somebody asks for it, and so are the tools. */
+  /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
-  readonly #tools: ToolListing;
+  #tools: ToolListing | null = null;
 
   constructor(config: PublishedSales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
     const { feePayers, others, quality, stopped = NO_STOPS } = ground;
@@ -186,17 +186,22 @@ export class Publications {
     this.#paths = documentPaths(config);
     this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
     this.#sold = sold ?? atOnce(soldSteps(config, ground));
-    this.#tools = new ToolListing(config, this.#sold);
     this.#revision = feePayers.revision + stopped.revision;
     this.#qualityRevision = this.#quality.revision;
-    this.#catalogue = sold === undefined ? atOnce(catalogueOf(this.#sold)) : NOTHING;
+    this.#catalogue = NOTHING;
+    if (sold === undefined) atOnce(this.#list());
   }
 
   /** The same as by the constructor, a step for each route. */
   static *steps(config: PublishedSales, ground: PublicationsGround): Steps<Publications> {
     const made = new Publications(config, ground, yield* soldSteps(config, ground));
-    made.#catalogue = yield* catalogueOf(made.#sold);
+    yield* made.#list();
     return made;
+  }
+
+  *#list(): Steps<void> {
+    this.#catalogue = yield* catalogueOf(this.#sold);
+    this.#tools = yield* ToolListing.steps(this.#config, this.#sold);
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -231,7 +236,7 @@ export class Publications {
       const body = JSON.stringify({ x402Version, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const listing = this.#tools.catalogueFor(read.value) ?? this.#listing();
+    const listing = this.#tools?.catalogueFor(read.value) ?? this.#listing();
     return this.#answer({ ...writePage(listing, read.value), type: JSON_TYPE }, asked);
   };
 
@@ -284,7 +289,7 @@ export class Publications {
     this.#catalogue = atOnce(catalogueOf(this.#sold));
     this.#othersRevision = 0;
     this.#page = undefined;
-    this.#tools.forget();
+    this.#tools?.forget();
     this.#written.clear();
   }
 
@@ -294,7 +299,6 @@ export class Publications {
     if (revision === this.#qualityRevision) return;
     this.#qualityRevision = revision;
     this.#page = undefined;
-    this.#tools.forget();
     for (const sold of this.#sold) {
       const { entry, route, offers } = sold;
       const quality = this.#quality.of(route.key);

@@ -10,7 +10,8 @@ import {
   type CatalogueEntry,
   type DiscoveryQuery,
 } from "../discovery/discovery.ts";
-import { toolsOf } from "../tools/tools.ts";
+import type { Steps } from "../time/breath.ts";
+import { toolSteps, type ToolSet } from "../tools/tools.ts";
 import { sampleOf } from "../x402/bazaar.ts";
 import type { SoldEntry } from "./described.ts";
 
@@ -25,14 +26,30 @@ export function toolsUrl({
   return mcp === null || sidecar !== null ? null : `${publicUrl ?? ""}${mcp.path}`;
 }
 
+/** What agents meet at one URL. */
+interface ServedTools {
+  readonly url: string;
+  readonly set: ToolSet;
+}
+
 export class ToolListing {
-  readonly #config: ToolSales;
+  readonly #made: readonly ServedTools[];
   readonly #sold: readonly SoldEntry[];
   #catalogue: Catalogue | undefined;
 
-  constructor(config: ToolSales, sold: readonly SoldEntry[]) {
-    this.#config = config;
+  private constructor(made: readonly ServedTools[], sold: readonly SoldEntry[]) {
+    this.#made = made;
     this.#sold = sold;
+  }
+
+  /** A step for each route of a site that has tools. */
+  static *steps(config: ToolSales, sold: readonly SoldEntry[]): Steps<ToolListing> {
+    const made: ServedTools[] = [];
+    for (const site of sitesOf(config)) {
+      const url = toolsUrl(site);
+      if (url !== null) made.push({ url, set: yield* toolSteps(site) });
+    }
+    return new ToolListing(made, sold);
   }
 
   /** Undefined: it asks for something else, or in the words of version 1, which has no tools. */
@@ -41,20 +58,19 @@ export class ToolListing {
     return (this.#catalogue ??= createCatalogue(this.#entries(), TOOL_TYPE));
   }
 
-  /** What is sold, or how it is told, has changed. */
+  /** What can be paid for has changed. */
   forget(): void {
     this.#catalogue = undefined;
   }
 
+  /** Without how well each was delivered, which changes with every sale: the routes tell that. */
   #entries(): readonly CatalogueEntry[] {
     const sold = new Map(this.#sold.map((each) => [each.route.key, each]));
-    return sitesOf(this.#config).flatMap((site) => {
-      const url = toolsUrl(site);
-      if (url === null) return [];
-      return toolsOf(site).tools.flatMap(({ route, name, description, input, output }) => {
+    return this.#made.flatMap(({ url, set }) => {
+      return set.tools.flatMap(({ route, name, description, input, output }) => {
         const each = sold.get(route);
         if (each === undefined || each.offers.areNone) return [];
-        const { pathParams: _, ...entry } = each.entry;
+        const { pathParams: _, quality: __, ...entry } = each.entry;
         const answer = output === null ? undefined : sampleOf(output).example;
         const { schema: inputSchema, example } = input;
         const tool = { name, description, inputSchema, example, output: answer };

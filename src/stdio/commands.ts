@@ -113,7 +113,7 @@ async function serve(
   response.on("close", () => left.abort());
   try {
     const read = await readJson(request, most);
-    let pause: (isPaused: boolean) => void = () => {};
+    let { pause } = NOBODY_WAITS;
     const answer =
       read instanceof Response
         ? read

@@ -73,7 +73,9 @@ export class StdioCaller {
     request: Request,
   ): Promise<Response> {
     const transport = new PerRequestHTTPServerTransport({ classification });
-    transport.onmessage = (told: JSONRPCMessage) => this.#toProcess(transport, told);
+    Object.assign(transport, {
+      onmessage: (told: JSONRPCMessage) => this.#toProcess(transport, told),
+    });
     await transport.start();
     return transport.handleMessage(message, { request });
   }
@@ -97,11 +99,12 @@ export class StdioCaller {
     const progressToken = params?._meta?.progressToken;
     this.#calls.set(ours, { transport, id, method, progressToken });
     // Ended by its answer, or by its client's leaving: that is how this revision cancels.
-    transport.onclose = () => {
+    const onclose = (): void => {
       if (!this.#calls.delete(ours)) return;
       const told = { requestId: ours, reason: "the client has left" };
       this.#process.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: told });
     };
+    Object.assign(transport, { onclose });
     const asked =
       progressToken === undefined
         ? params

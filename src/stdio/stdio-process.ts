@@ -2,7 +2,7 @@
  * A server of MCP as a process of ours that reads and writes messages by its standard streams: begun without a shell and
  * without our environment, bounded in what it says, and gone with all that it has started.
  */
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { ReadBuffer, serializeMessage, type JSONRPCMessage } from "@modelcontextprotocol/server";
 import type { Logger } from "../telemetry/logger.ts";
@@ -50,7 +50,8 @@ export interface ProcessEvents {
 }
 
 export class StdioProcess {
-  readonly #child: ChildProcessWithoutNullStreams;
+  /** Without streams where the system has no room for them. */
+  readonly #child: ChildProcess;
   readonly #ground: ProcessGround;
   readonly #settings: Command;
   readonly #gone = Promise.withResolvers<void>();
@@ -70,7 +71,7 @@ export class StdioProcess {
     const [program = "", ...args] = settings.command;
     const { PATH = "" } = process.env;
     // A group of its own: what it starts itself ends with it, and a signal to ours is not one to it.
-    const child = spawn(program, args, {
+    const child: ChildProcess = spawn(program, args, {
       env: { PATH, ...settings.env },
       cwd: settings.cwd ?? undefined,
       detached: true,
@@ -78,11 +79,11 @@ export class StdioProcess {
       stdio: ["pipe", "pipe", "pipe"],
     });
     this.#child = child;
-    const buffer = new ReadBuffer({ maxBufferSize: settings.messageBytes });
-    child.stdout.on("data", (chunk: Buffer) => this.#read(buffer, chunk));
-    child.stderr.setEncoding("utf8").on("data", (text: string) => this.#say(text));
-    child.stdin.on("error", () => {});
     child.once("error", (error) => this.#end(`it cannot be started: ${error.message}`, true));
+    for (const stream of child.stdio ?? []) stream?.on("error", () => {});
+    const buffer = new ReadBuffer({ maxBufferSize: settings.messageBytes });
+    child.stdout?.on("data", (chunk: Buffer) => this.#read(buffer, chunk));
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => this.#say(text));
     child.once("exit", (code, signal) => {
       this.#killGroup();
       this.#end(
@@ -113,8 +114,8 @@ export class StdioProcess {
   send(message: JSONRPCMessage): void {
     if (this.isOver) return;
     const { stdin } = this.#child;
-    stdin.write(serializeMessage(message));
-    if (stdin.writableLength > UNREAD_MESSAGES * this.#settings.messageBytes) {
+    stdin?.write(serializeMessage(message));
+    if (stdin !== null && stdin.writableLength > UNREAD_MESSAGES * this.#settings.messageBytes) {
       void this.end("it does not read what it is told");
     }
   }
@@ -123,8 +124,8 @@ export class StdioProcess {
   pause(isPaused: boolean): void {
     this.#pauses += isPaused ? 1 : -1;
     if (this.isOver) return;
-    if (this.#pauses > 0) this.#child.stdout.pause();
-    else this.#child.stdout.resume();
+    if (this.#pauses > 0) this.#child.stdout?.pause();
+    else this.#child.stdout?.resume();
   }
 
   /** Resolves when nothing of it is left. */
@@ -142,8 +143,8 @@ export class StdioProcess {
     if (this.#over !== null) return;
     this.#over = { why, byItself };
     this.#ending.abort();
-    this.#child.stdin.end();
-    this.#child.stdout.resume();
+    this.#child.stdin?.end();
+    this.#child.stdout?.resume();
     this.#events?.onEnd(why, byItself);
     if (this.#child.pid === undefined) this.#gone.resolve();
     else if (this.#child.exitCode === null && this.#child.signalCode === null) void this.#leave();

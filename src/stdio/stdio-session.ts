@@ -51,7 +51,9 @@ export class StdioSession {
       onsessionclosed: () => void this.end("its client has ended it"),
     });
     this.#transport = transport;
-    transport.onmessage = (message) => this.#toProcess(message);
+    Object.assign(transport, {
+      onmessage: (message: JSONRPCMessage) => this.#toProcess(message),
+    });
     process.listen({
       onMessage: (message) => void this.#toClient(message),
       onEnd: (why, byItself) => void this.#over(why, byItself),

@@ -1,5 +1,6 @@
 /** The tools of one site, with what is told of who sells them. */
-import { toolsOf, type Tool, type ToolGround } from "./tools.ts";
+import { inTurns } from "../time/breath.ts";
+import { toolSteps, type Tool, type ToolGround } from "./tools.ts";
 
 export interface SiteTools {
   /** In the order in which they are listed; names are unique. */
@@ -19,10 +20,11 @@ export interface ServedTerms extends ToolGround {
   readonly brand: string;
 }
 
-export function siteTools(terms: ServedTerms): SiteTools {
+/** In turns with whatever else is done: of thousands of routes it takes a while. */
+export async function siteTools(terms: ServedTerms): Promise<SiteTools> {
   const { path, brand, publicUrl: told } = terms;
   const publicUrl = told ?? "";
-  const { tools } = toolsOf(terms);
+  const { tools } = await inTurns(toolSteps(terms));
   const seller = brand === "" ? (URL.parse(publicUrl)?.host ?? "coinslot") : brand;
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   return { tools, byName, publicUrl, url: publicUrl + path, seller };

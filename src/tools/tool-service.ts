@@ -5,14 +5,14 @@
 import type { AskCall, ToolMessage, ToolService } from "../gateway/calls/tool-service.ts";
 import { siteTools, type ServedTerms, type SiteTools } from "./site-tools.ts";
 
-/** Made when somebody asks: of thousands of routes it takes a while. */
+/** Made when somebody asks, and once. */
 export function toolService(terms: ServedTerms): ToolService {
-  let site: SiteTools | undefined;
+  let site: Promise<SiteTools> | undefined;
   return {
     answer: async (message: ToolMessage, ask: AskCall) => {
       const { answerMessage } = await import("./mcp-server.ts");
       site ??= siteTools(terms);
-      return answerMessage(site, message, ask);
+      return answerMessage(await site, message, ask);
     },
   };
 }

@@ -10,6 +10,7 @@ import {
   type PricedAction,
   type RouteSettings,
 } from "../config/config.ts";
+import { atOnce, type Steps } from "../time/breath.ts";
 import { fits, sampleOf, type Schema } from "../x402/bazaar.ts";
 import { toolInput, type ToolInput } from "./tool-input.ts";
 
@@ -63,9 +64,15 @@ export interface ToolSet {
 export type ToolGround = Pick<Config, "routes" | "passes" | "publicUrl">;
 
 export function toolsOf(terms: ToolGround): ToolSet {
+  return atOnce(toolSteps(terms));
+}
+
+/** The same, a step for each route. */
+export function* toolSteps(terms: ToolGround): Steps<ToolSet> {
   const found: Omit<Tool, "name">[] = [];
   const others: NoTool[] = [];
   for (const route of terms.routes) {
+    yield;
     const { action } = route;
     // One of a server of tools is one already.
     if (action.kind !== "priced" || route.tool !== undefined) continue;

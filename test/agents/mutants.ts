@@ -92,8 +92,14 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "sends a payment that it has not written down",
     file: PURSE,
-    find: "book.keep(id, payment, endsAt + CLOCKS_MS);",
-    put: "void endsAt;",
+    find: "book.keep(id, { payment, liveUntil: endsAt + CLOCKS_MS, session });",
+    put: "void [endsAt, session];",
+  },
+  {
+    name: "shows a payment in another session than it was shown in",
+    file: PURSE,
+    find: "liveUntil: endsAt + CLOCKS_MS, session });",
+    put: "liveUntil: endsAt + CLOCKS_MS, session: session && null });",
   },
   {
     name: "signs anew while the first signature can be settled",

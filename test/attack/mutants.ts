@@ -12,6 +12,7 @@ import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { CERTIFICATE_MUTANTS } from "./certificate-mutants.ts";
+import { COMMAND_MUTANTS } from "./command-mutants.ts";
 import { COUNTED_MUTANTS } from "./counted-mutants.ts";
 import { CREDIT_MUTANTS } from "./credit-mutants.ts";
 import { HOLDER_MUTANTS } from "./holder-mutants.ts";
@@ -54,6 +55,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...METER_MUTANTS,
   ...TOOL_MUTANTS,
   ...MCP_MUTANTS,
+  ...COMMAND_MUTANTS,
 ];
 
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */

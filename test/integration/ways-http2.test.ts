@@ -170,11 +170,12 @@ it("a browser's session is had out of the crumbs of its cookies, and no crumb of
   const token = Object.values(await sessionOf(buyer))[0] ?? "";
   const before = balanceOf(buyer);
   const seen = gateway.upstream.length;
-  const stream = connection().request([
-    ...[":method", "GET", ":path", "/weather", ":authority", "localhost:8402"],
-    ...["sec-fetch-site", "same-origin", "sec-fetch-dest", "empty", "sec-fetch-mode", "cors"],
-    ...["cookie", "one=1", "cookie", `x402-session=${token}`, "cookie", "two=2"],
-  ]);
+  const lines = [
+    [":method", "GET", ":path", "/weather", ":authority", "localhost:8402"],
+    ["sec-fetch-site", "same-origin", "sec-fetch-dest", "empty", "sec-fetch-mode", "cors"],
+    ["cookie", "one=1", "cookie", `x402-session=${token}`, "cookie", "two=2"],
+  ];
+  const stream = connection().request(lines.flat());
   const [answer] = await once(stream, "response");
   expect([answer[":status"], answer["x-402-charged"]]).toEqual([200, "0.001 USDC"]);
   stream.resume();

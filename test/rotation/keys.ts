@@ -164,7 +164,7 @@ const TOKEN = {
 
 /**
  * Keys that a reload changes and that are not here: they want files, another server's certificate, a token on the chain
- * or a key of Coinbase's.
+ * or a key of Coinbase's; `upstream.command` is that of `upstreams`, and whoever buys meanwhile would get nothing of it.
  */
 export const LEFT_OUT: readonly string[] = [
   "facilitator.auth.gateways.NAME.urls",
@@ -172,6 +172,7 @@ export const LEFT_OUT: readonly string[] = [
   "facilitator.remote[].auth.cdp.keyId",
   "facilitator.remote[].auth.cdp.keySecret",
   "payers.allow",
+  ...Object.keys(COMMAND).map((key) => `upstream.command.${key}`),
   "upstreams.NAME.tls.ca",
   "upstreams.NAME.tls.cert",
   "upstreams.NAME.tls.key",
@@ -249,7 +250,6 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   only("upstreams.NAME.host", ["upstreams", "default", "host"], "preserve"),
   only("upstreams.NAME.path.prefix", ["upstreams", "default", "path"], { prefix: "/paid" }),
   only("upstreams.NAME.path.strip", ["upstreams", "default", "path"], undefined),
-  only("upstream.command", ["upstreams", "other"], { command: ["/nowhere/server"] }),
   ...Object.entries(COMMAND).map(([key, value]) =>
     only(`upstreams.NAME.command.${key}`, ["upstreams", "other"], {
       command: { run: ["/nowhere/server"], [key]: value },

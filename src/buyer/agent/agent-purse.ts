@@ -269,7 +269,8 @@ export class AgentPurse {
     // Whoever has asked may leave: what was signed is seen through.
     // A refusal was heard: that it was taken then need not be feared.
     const wasSent = before === "open";
-    const presented = await errand.present({ payment, wasSent, session, signal });
+    const onSession = (moved: string): void => book.moved(id, moved);
+    const presented = await errand.present({ payment, wasSent, session, onSession, signal });
     const { receipt, answer, location } = presented;
     const reason = location === null ? presented.reason : `it leads to ${location}: ask there`;
     const transaction = receipt?.success === true ? receipt.transaction : null;

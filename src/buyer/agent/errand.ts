@@ -29,6 +29,8 @@ export interface PresentingOptions {
   readonly wasSent: boolean;
   /** Where it was sent before; null: nowhere, or the seller does not tell sessions apart. */
   readonly session: string | null;
+  /** Told where the answer can be asked for from now on; once for each attempt at most. */
+  readonly onSession: (session: string) => void;
   readonly signal: AbortSignal;
 }
 

@@ -58,6 +58,7 @@ export class McpErrand implements Errand {
   #client: Client | null = null;
   /** Of the connection that was made last. */
   #session: string | null = null;
+  #onSession: PresentingOptions["onSession"] = () => undefined;
   /** A payment was shown in it, and it is not known what became of that. */
   #isNeeded = false;
   /** Told that a stream of events has ended which cannot be gone on with. */
@@ -90,6 +91,7 @@ export class McpErrand implements Errand {
 
   async present(options: PresentingOptions): Promise<ErrandOutcome> {
     this.#session ??= options.session;
+    this.#onSession = options.onSession;
     this.#isNeeded = true;
     const outcome = await this.#present(options);
     // What is not over may be had there alone.
@@ -167,12 +169,17 @@ export class McpErrand implements Errand {
     const { tool, arguments: args } = this.#call;
     const meta = payment === null ? {} : { _meta: { [PAYMENT_META]: payment } };
     const cut = new AbortController();
+    const { version, id, event } = readSession(this.#session);
+    // Once: where that brings nothing the call is made again.
+    if (event !== undefined) this.#session = sessionOf(version, id);
     this.#onCut = () => cut.abort(new Error("the answer was cut"));
     try {
       const options = {
         timeout: this.#silenceMs,
         resetTimeoutOnProgress: true,
         signal: AbortSignal.any([signal, cut.signal]),
+        ...(payment !== null && { onresumptiontoken: this.#mark() }),
+        ...(payment !== null && event !== undefined && { resumptionToken: event }),
       };
       const result = await client.callTool({ name: tool, arguments: args, ...meta }, options);
       const { receipt, isPending } = receiptOfResult(result);
@@ -195,13 +202,25 @@ export class McpErrand implements Errand {
     }
   }
 
+  /** What hears of events, of which the first is enough: whoever goes on behind it gets all the others. */
+  #mark(): (event: string) => void {
+    let isMarked = false;
+    return (event) => {
+      const { version, id } = readSession(this.#session);
+      const marked = sessionOf(version, id, event);
+      if (isMarked || marked === null) return;
+      isMarked = true;
+      this.#onSession(marked);
+    };
+  }
+
   async #connect(signal: AbortSignal): Promise<Client> {
     const info = { name: "coinslot", version: "1" };
     const client = new Client(info, { versionNegotiation: { mode: "auto" } });
-    const [version, id] = readSession(this.#session);
+    const { version, id } = readSession(this.#session);
     const transport = new StreamableHTTPClientTransport(this.#call.url, {
       // With these nothing is said before the call: the session goes on.
-      ...(id !== undefined && { sessionId: id, protocolVersion: version }),
+      ...(id !== undefined && version !== undefined && { sessionId: id, protocolVersion: version }),
       fetch: boundedFetch(signal, () => this.#onCut, this.#time),
       requestInit: { redirect: "error" },
     });
@@ -223,15 +242,25 @@ export class McpErrand implements Errand {
 /** Longest session that is kept, characters. */
 const MAX_SESSION = 512;
 
-/** As it is kept: the revision, a blank, and the session's name; null: there is none. */
-function sessionOf(version: string | undefined, id: string | undefined): string | null {
-  const session = `${version} ${id}`;
-  return version === undefined || id === undefined || session.length > MAX_SESSION ? null : session;
+/** What a blank stands in, or more than a line, is no name of a session's. */
+const WORD = /^[\x21-\x7e]+$/;
+
+/** As it is kept: the revision, the session, and the event behind which its answer comes; null: there is none. */
+function sessionOf(...words: readonly (string | undefined)[]): string | null {
+  const session = words.join(" ");
+  const isWhole = words.every((word) => word !== undefined && WORD.test(word));
+  return isWhole && session.length <= MAX_SESSION ? session : null;
 }
 
-function readSession(session: string | null): readonly [version?: string, id?: string] {
-  const [, version, id] = /^(\S+) (.+)$/.exec(session ?? "") ?? [];
-  return version === undefined || id === undefined ? [] : [version, id];
+interface KeptSession {
+  readonly version?: string | undefined;
+  readonly id?: string | undefined;
+  readonly event?: string | undefined;
+}
+
+function readSession(session: string | null): KeptSession {
+  const [version, id, event] = session?.split(" ") ?? [];
+  return { version, id, event };
 }
 
 /** What servers answer whose session is over: 404, and 400 where they have forgotten what it was. */

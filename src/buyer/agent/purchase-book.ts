@@ -202,6 +202,11 @@ export class PurchaseBook {
     );
   }
 
+  /** Where its answer can be asked for by now. Durable when it returns. */
+  moved(id: number, session: string): void {
+    this.#run(`UPDATE purchases SET session = ? WHERE id = ?`, session, id);
+  }
+
   /** Durable when it returns. What was paid stays paid, and what was served stays served. */
   conclude(id: number, { state, transaction, reason, answer }: PurchaseOutcome): void {
     this.#run(

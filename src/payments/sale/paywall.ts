@@ -17,6 +17,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import { type Time, waitWithin } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import { err } from "../../x402/result.ts";
 import type { BuyerSession } from "../../x402/session.ts";
 import type { SignIn } from "../../x402/sign-in.ts";
 import {
@@ -43,7 +44,7 @@ import { ANEW, type Flight, type Own, type Takeoff, type ClaimTurn } from "./fli
 import { Goods, type SoldClaim } from "./goods.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, PaymentService } from "./payment-service.ts";
-import { NO_MEMBERSHIP, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
+import { NO_MEMBERSHIP, NOT_RECOGNIZED, type SigningIn, type Memberships } from "./recognition.ts";
 import { Waiting } from "./waiting.ts";
 import { WorkFirst } from "./work-first.ts";
 
@@ -126,18 +127,17 @@ export class Paywall {
   ): Promise<Admission> {
     const { binding, target, client, exactly } = asked;
     const signal = this.#options.time.timeout(this.#settlementWaitMs);
-    let recognized: Recognized;
-    try {
-      const signingIn = { signIn, binding, target, exactly, ...terms };
-      const found = await this.#payments.signedIn(signingIn, claimantOf(client), signal);
-      if (!found.ok) return found.error;
-      recognized = found.value;
-    } catch (cause) {
-      return this.#notLookedUp(cause);
-    }
+    const signingIn = { signIn, binding, target, exactly, ...terms };
+    const found = await this.#payments
+      .signedIn(signingIn, claimantOf(client), signal)
+      .catch((cause: unknown) => {
+        this.#notLookedUp(cause);
+        return err(NOT_RECOGNIZED);
+      });
+    if (!found.ok) return found.error;
     let undecided: Admission | undefined;
-    const { account, membership, granted } = recognized;
-    for (const payment of recognized.bought) {
+    const { account, membership, granted, bought } = found.value;
+    for (const payment of bought) {
       notePayment(payment.key);
       const takeoff = { proof: "signed-in", signal, isNew: true, unclaimed: NOTHING_LEFT } as const;
       const admission = await this.#join(payment, asked, takeoff);

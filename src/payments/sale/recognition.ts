@@ -52,6 +52,16 @@ const UNASKED = {
   },
 } as const satisfies Declined;
 
+/** Whoever has signed in has sent no payment that he could send again. */
+export const NOT_RECOGNIZED = {
+  kind: "unavailable",
+  refusal: {
+    code: "unexpected_settle_error",
+    detail:
+      "what this account has here could not be looked up, and nothing was charged; ask again a little later",
+  },
+} as const satisfies Declined;
+
 /** What a route is to an account: it costs it what it costs anybody, something else, or nothing. */
 export type Membership = "none" | "priced" | "free";
 

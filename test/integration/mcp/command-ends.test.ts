@@ -89,7 +89,7 @@ async function reload(site: Site, adminUrl: string, yaml: string): Promise<void>
 
 /** Asks the session on a connection of its own. */
 async function askAnew(url: string, session: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
   const headers = {
     "Content-Type": "application/json",
     Accept: "application/json, text/event-stream",
@@ -97,13 +97,10 @@ async function askAnew(url: string, session: string): Promise<void> {
   };
   const asking = request(url, { method: "POST", headers, agent: false }, (response) => {
     expect(response.statusCode).toBe(200);
-    void text(response).then((body) => {
-      expect(body).toContain("pong");
-      resolve();
-    }, reject);
+    text(response).then(resolve, reject);
   });
   asking.on("error", reject);
   const params = { name: "echo", arguments: { text: "pong" } };
   asking.end(JSON.stringify({ jsonrpc: "2.0", id: "own", method: "tools/call", params }));
-  await promise;
+  expect(await promise).toContain("pong");
 }

@@ -96,7 +96,7 @@ export const RUNS: readonly Run[] = [
 
   // The program.
   { like: /^coinslot --version$/, how: "here" },
-  { like: /^coinslot check(?: FILE)?$/, how: "here" },
+  { like: /^coinslot (?:check|routes)(?: FILE)?$/, how: "here" },
   {
     like: /^coinslot routes FILE POST \/generate --body request\.json$/,
     how: "test",

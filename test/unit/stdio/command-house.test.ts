@@ -119,3 +119,28 @@ test("a page of elsewhere asks nothing", async () => {
   expect(await statusOf("https://shop.example")).toBe(200);
   expect(await statusOf("http://localhost:6274")).toBe(200);
 });
+
+test("a call without a session hears of the end of its process, and the next one has another", async () => {
+  const { house, time } = houseOf({ command: [process.execPath, "--eval", "process.exit(7)"] });
+  const call = async (): Promise<Response> => {
+    const headers = {
+      "Content-Type": "application/json",
+      "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": "tools/list",
+    };
+    const request = new Request("http://command.invalid/", { method: "POST", headers });
+    const _meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "stranger", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const body = { jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta } };
+    return house.handle(request, { body, address: "203.0.113.1" }, () => {});
+  };
+  expect(await (await call()).json()).toMatchObject({
+    id: 1,
+    error: { message: expect.stringContaining("has ended with code 7") },
+  });
+  time.offsetMs += 1_000;
+  expect((await call()).status).toBe(200);
+}, 10_000);

@@ -13,7 +13,7 @@ let pauses: number[];
 
 beforeEach(() => {
   closing = new AsyncDisposableStack();
-  pauses = [];
+  [pauses, told] = [[], []];
 });
 
 afterEach(() => closing.disposeAsync());
@@ -69,8 +69,12 @@ function errand(url: string, tool = "a"): McpErrand {
   return made;
 }
 
+/** Sessions that were told. */
+let told: string[];
+const onSession = (session: string): void => void told.push(session);
+
 const present = (url: string, wasSent = false) =>
-  errand(url).present({ payment, wasSent, session: null, signal });
+  errand(url).present({ payment, wasSent, session: null, onSession, signal });
 
 test("a payment that is being settled is shown again until its answer comes", async () => {
   const pending = asks(receipt(false, "settlement_pending"));
@@ -117,6 +121,7 @@ test("a tool that fails is not served, paid or not", async () => {
     payment,
     wasSent: false,
     session: null,
+    onSession,
     signal,
   });
   expect(unknown).toMatchObject({ kind: "unserved", isOver: false, neverLeft: false });

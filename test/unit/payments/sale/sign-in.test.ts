@@ -1,7 +1,7 @@
 /** Who has signed in gets what his account has bought, for nothing, once for each sign-in. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { MAX_SIGN_INS_PER_PAYER } from "../../../../src/ledger/sign-ins.ts";
-import type { Redemptions } from "../../../../src/ledger/ledger.ts";
+import { LedgerUnavailable, type Redemptions } from "../../../../src/ledger/ledger.ts";
 import { ChainError, type TextSigners } from "../../../../src/mechanism/mechanism.ts";
 import type { SignIn } from "../../../../src/x402/sign-in.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
@@ -191,6 +191,24 @@ describe("a signature that is no key's of the account", () => {
     const admission = await at.paywall.admitSignedIn(once, elsewhere);
     expect(admission.kind).toBe("unavailable");
     at.signers.code = () => true;
+    collectedOf(await at.paywall.admitSignedIn(once, elsewhere));
+  });
+
+  test("is told to ask again while the ledger does not answer, and nothing of a payment", async () => {
+    const at = await stage();
+    await buy(at);
+    const once = signIn(at);
+    const down = new LedgerUnavailable("away");
+    const looking = vi.spyOn(at.ledger, "bought").mockRejectedValueOnce(down);
+    const admission = await at.paywall.admitSignedIn(once, elsewhere);
+    expect(looking).toHaveBeenCalled();
+    expect(admission).toMatchObject({
+      kind: "unavailable",
+      refusal: {
+        detail:
+          "what this account has here could not be looked up, and nothing was charged; ask again a little later",
+      },
+    });
     collectedOf(await at.paywall.admitSignedIn(once, elsewhere));
   });
 });

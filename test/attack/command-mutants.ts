@@ -1,0 +1,138 @@
+/** About programs that the gateway starts for strangers: what they see, how many there are, and when they end (H31). */
+import type { Mutant } from "./mutant.ts";
+
+const HOUSE = "src/stdio/command-house.ts";
+const PROCESS = "src/stdio/stdio-process.ts";
+const SESSION = "src/stdio/stdio-session.ts";
+const CALLER = "src/stdio/stdio-caller.ts";
+const EVENTS = "src/stdio/event-store.ts";
+
+const HOUSE_TEST = "test/unit/stdio/command-house.test.ts";
+const PROCESS_TEST = "test/unit/stdio/stdio-process.test.ts";
+const EVENTS_TEST = "test/unit/stdio/event-store.test.ts";
+const SHOP_TEST = "test/integration/mcp/command.test.ts";
+const END_TEST = "test/integration/mcp/command-ends.test.ts";
+
+export const COMMAND_MUTANTS: readonly Mutant[] = [
+  caughtBy(SHOP_TEST, "hands the gateway's environment on", {
+    file: PROCESS,
+    find: "env: { PATH, ...settings.env },",
+    put: "env: { PATH, ...process.env, ...settings.env },",
+  }),
+  caughtBy(HOUSE_TEST, "tells calls nothing of a process that is gone", {
+    file: SESSION,
+    find: "await Promise.all([...this.#calls.keys()].map((id) => this.#answer(failure(id, told))));",
+    put: "void told;",
+  }),
+  caughtBy(HOUSE_TEST, "tells calls without a session nothing of a process that is gone", {
+    file: CALLER,
+    find: "void transport.send(failure(id, told));",
+    put: "void [transport, id, told];",
+  }),
+  caughtBy(SHOP_TEST, "takes messages of any size", {
+    file: "src/stdio/commands.ts",
+    find: "if (bytes > most) return refused(413",
+    put: "if (bytes < 0) return refused(413",
+  }),
+  caughtBy(SHOP_TEST, "looks at no memory", {
+    file: PROCESS,
+    find: "if (bytes > most) void this.end(",
+    put: "if (bytes < 0) void this.end(",
+  }),
+  caughtBy(SHOP_TEST, "takes a batch", {
+    file: HOUSE,
+    find: "if (Array.isArray(body)) {",
+    put: "if (Array.isArray(body) && body.length === 0) {",
+  }),
+  caughtBy(SHOP_TEST, "keeps what nobody asks anything", {
+    file: HOUSE,
+    find: "if (!talker.isBusy && now - used > idleMs)",
+    put: "if (!talker.isBusy && now - used > 1_000 * idleMs)",
+  }),
+  caughtBy(SHOP_TEST, "keeps a process for ever that is asked something", {
+    file: HOUSE,
+    find: "if (now - since > lifeMs)",
+    put: "if (!talker.isBusy && now - since > lifeMs)",
+  }),
+  caughtBy(HOUSE_TEST, "gives one client all of them", {
+    file: HOUSE,
+    find: ".length >= perClient) {",
+    put: ".length >= 1_000 * perClient) {",
+  }),
+  caughtBy(HOUSE_TEST, "tells clients apart by whole addresses", {
+    file: HOUSE,
+    find: `    const network = networkOf(address);
+    const process = await`,
+    put: `    const network = address;
+    const process = await`,
+  }),
+  caughtBy(HOUSE_TEST, "begins as many as are asked for", {
+    file: HOUSE,
+    find: "if (this.#living.size >= processes) return refused(503",
+    put: "if (this.#living.size < 0) return refused(503",
+  }),
+  caughtBy(HOUSE_TEST, "ends what is asked something, to make room", {
+    file: HOUSE,
+    find: "if (held.talker.isBusy || held.used > before) continue;",
+    put: "if (held.used > before) continue;",
+  }),
+  caughtBy(HOUSE_TEST, "ends who was asked something a moment ago, to make room", {
+    file: HOUSE,
+    find: "if (held.talker.isBusy || held.used > before) continue;",
+    put: "if (held.talker.isBusy) continue;",
+  }),
+  caughtBy(HOUSE_TEST, "begins again at once what ends at once", {
+    file: HOUSE,
+    find: "this.#notBefore = time.now() + pause;",
+    put: "this.#notBefore = time.now() + 0 * pause;",
+  }),
+  caughtBy(HOUSE_TEST, "waits for ever for what does not answer", {
+    file: HOUSE,
+    find: "if (!hasAnswered && now - since > START_MS)",
+    put: "if (!hasAnswered && now - since < 0)",
+  }),
+  caughtBy(HOUSE_TEST, "answers pages of anywhere", {
+    file: HOUSE,
+    find: "return URL.canParse(origin) && LOOPBACK.has(new URL(origin).hostname);",
+    put: "return URL.canParse(origin) || LOOPBACK.has(origin);",
+  }),
+  caughtBy(EVENTS_TEST, "remembers every event", {
+    file: EVENTS,
+    find: "this.#events.length > MAX_EVENTS ||",
+    put: "",
+  }),
+  caughtBy(EVENTS_TEST, "remembers events of any size", {
+    file: EVENTS,
+    find: " || this.#bytes > MAX_EVENT_BYTES",
+    put: "",
+  }),
+  caughtBy(EVENTS_TEST, "tells one stream what another one said", {
+    file: EVENTS,
+    find: 'event.streamId === streamId && "jsonrpc" in message',
+    put: '"jsonrpc" in message',
+  }),
+  caughtBy(PROCESS_TEST, "logs all that a program says", {
+    file: PROCESS,
+    find: "if (this.#saidLines > SAID_LINES)",
+    put: "if (this.#saidLines < 0)",
+  }),
+  caughtBy(PROCESS_TEST, "ends the program, and not what it has started", {
+    file: PROCESS,
+    find: "process.kill(-pid, signal);",
+    put: "process.kill(pid, signal);",
+  }),
+  caughtBy(PROCESS_TEST, "holds whatever a program does not read", {
+    file: PROCESS,
+    find: "if (stdin !== null && stdin.writableLength > UNREAD",
+    put: "if (stdin !== null && stdin.writableLength < 0 * UNREAD",
+  }),
+  caughtBy(END_TEST, "leaves what does not heed SIGTERM", {
+    file: PROCESS,
+    find: 'this.#signal("SIGKILL");',
+    put: "",
+  }),
+];
+
+function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {
+  return { name, cites: "H31", unit, ...edit };
+}
