@@ -8,7 +8,7 @@ import {
   type ToolSettings,
 } from "../config/config.ts";
 import type { RoutePlan } from "../gateway/decision.ts";
-import { ToolTable, type ToolTerms } from "../gateway/mcp/tool-table.ts";
+import { ToolTable, type ToolTableTerms } from "../gateway/mcp/tool-table.ts";
 import { dollarsText } from "../pricing/computed-price.ts";
 import { computedPrice } from "../publishing/computed.ts";
 
@@ -30,7 +30,7 @@ function toolTerms(
   { key }: RouteSettings,
   terms: ToolSettings,
   { routes }: Pick<Config, "routes">,
-): ToolTerms {
+): ToolTableTerms {
   const tools = routes.flatMap((route) => {
     const { tool, pattern, action } = route;
     if (tool?.of !== key) return [];

@@ -17,6 +17,7 @@ import { addMissing } from "./message/field-lines.ts";
 import { askedOf, notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
 import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
+import type { Speech } from "./speech.ts";
 import { UNREAD_MS } from "./message/unread.ts";
 import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
@@ -64,16 +65,6 @@ export interface Visitor extends Holder {
   readonly replaying: Replaying | null;
   /** Null: plain HTTP is spoken. */
   speech: Speech | null;
-}
-
-/** How a client is spoken to that has a protocol of its own over HTTP. */
-export interface Speech {
-  /** An answer of our own, in its words. */
-  tell(answer: Answer): Answer;
-  /** What a backend's answer is written to, in place of the client's response. */
-  through(response: InboundResponse): InboundResponse;
-  /** A kept answer, for this request. */
-  again(kept: StoredResponse): StoredResponse;
 }
 
 /** How a kept answer is given again. */

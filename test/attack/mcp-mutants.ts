@@ -64,8 +64,8 @@ export const MCP_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MESSAGE_TEST, "finds a payment in the arguments", {
     file: READER,
-    find: "const isLed = led >= 0 && this.#mark[led] === name;",
-    put: "const isLed = this.#mark[Math.max(led, 0)] === name;",
+    find: "this.#led = isLed ? led + 1 : -1;",
+    put: "this.#led = isLed ? led + 1 : led;",
   }),
   caughtBy(TABLE_TEST, "takes names that readers do not see alike", {
     file: TABLE,

@@ -1,5 +1,6 @@
 /** Every key of the configuration that a reload may change, and a file in which it says something else. */
 import type { File, Names } from "./stage.ts";
+import { TOOL_CHANGES } from "./tool-keys.ts";
 
 export const PAID = "GET /paid";
 const NETWORK = "base-sepolia";
@@ -357,6 +358,7 @@ export const KEY_CHANGES: readonly KeyChange[] = [
   ...Object.entries({ for: "5m", times: 5 }).map(([key, value]) =>
     only(`routes.NAME.repeat.${key}`, ["routes", PAID, "repeat"], { for: "8m", [key]: value }),
   ),
+  ...TOOL_CHANGES,
   ...Object.entries(INPUT).map(([key, value]) =>
     only(`routes.NAME.input.${key}`, ["routes", "POST /note", "input", key], value),
   ),

@@ -158,8 +158,23 @@ const saleShape = {
   ),
 };
 
-/** What a tool costs, in the same words; where it leads is for its route to say. */
-const { upstream: _, ...toolShape } = saleShape;
+/** What a tool costs, in the same words: an answer of MCP has a form of its own, and where it leads is for its route to say. */
+const toolShape = {
+  mode: saleShape.mode,
+  price: saleShape.price,
+  meter: saleShape.meter,
+  prices: saleShape.prices,
+  accept: saleShape.accept,
+  payTo: saleShape.payTo,
+  description: saleShape.description,
+  maxTimeoutSeconds: saleShape.maxTimeoutSeconds,
+  memo: saleShape.memo,
+  paymentIdentifier: saleShape.paymentIdentifier,
+  grants: saleShape.grants,
+  free: saleShape.free,
+  settle: saleShape.settle,
+  credits: saleShape.credits,
+};
 
 const toolBlock = map(toolShape);
 

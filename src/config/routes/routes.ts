@@ -25,7 +25,7 @@ import {
   type SettleTime,
 } from "./route-block.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
-import { refuseBesideTools, toolKey, type ToolTerms } from "./tools.ts";
+import { refuseBesideTools, refuseWithoutTools, toolKey, type ToolTerms } from "./tools.ts";
 import { matching, named } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -176,7 +176,9 @@ function resolveAction(
   const { pricing, upstreams } = parts;
   if (!("kind" in value)) {
     const isServer = parts.context.tree.has([...path, "tools"]);
-    return isServer ? resolveServer(value, path, parts) : resolveBlock(value, path, parts);
+    if (isServer) return resolveServer(value, path, parts);
+    refuseWithoutTools(path, parts.context);
+    return resolveBlock(value, path, parts);
   }
   if (value.kind === "deny") return { kind: "deny" };
   const upstream = parts.upstream ?? upstreams.resolve(path, undefined);
@@ -206,7 +208,8 @@ function resolveTools(
       problems.errorAtKey(at, found.error);
       return [];
     }
-    const value = tools[name];
+    const written = tools[name];
+    const value = written === undefined || "kind" in written ? written : { ...UNSAID, ...written };
     const action = value && resolveAction(value, at, { ...parts, read: found.value });
     if (action === undefined) return [];
     const hidden =
@@ -235,11 +238,7 @@ function upstreamOf(action: RouteAction): string | undefined {
   return action.kind === "deny" ? undefined : action.upstream;
 }
 
-function resolveBlock(
-  block: Partial<PriceBlock> & Omit<PriceBlock, "upstream">,
-  path: Path,
-  parts: OfRoute,
-): RouteAction | undefined {
+function resolveBlock(block: PriceBlock, path: Path, parts: OfRoute): RouteAction | undefined {
   const { context, pricing, upstreams } = parts;
   const { price, accept, payTo } = block;
   const usual = block.upstream === undefined ? parts.upstream : undefined;

@@ -66,3 +66,10 @@ export function refuseBesideTools(
     problems.errorAtKey([...path, "tools"], fault("bad-value", message));
   }
 }
+
+export function refuseWithoutTools(path: Path, { tree, problems }: Context): void {
+  for (const key of ["unpaid", "telling"]) {
+    if (!tree.stands([...path, key])) continue;
+    problems.errorAtKey([...path, key], fault("unused-key", "has no meaning without tools"));
+  }
+}

@@ -19,8 +19,8 @@ import type { Answer } from "../answers.ts";
 import { valueOf } from "../message/field-values.ts";
 import type { InboundRequest, InboundResponse } from "../message/inbound.ts";
 import { areEvents } from "../upstream/kept-answer.ts";
-import type { Speech } from "../visitor.ts";
-import { RPC_ERRORS, type Call, type RpcId } from "./message.ts";
+import type { Speech } from "../speech.ts";
+import { RPC_ERRORS, type RpcCall, type RpcId } from "./message.ts";
 import { RewrittenResponse } from "./rewritten-response.ts";
 import type { ToolList } from "./tool-list.ts";
 
@@ -59,7 +59,7 @@ const STATELESS = "2026-07-28";
 const COMPLETE = { resultType: "complete" } as const;
 
 export class Conversation implements Speech {
-  readonly call: Call | null;
+  readonly call: RpcCall | null;
   /** What a payment is bound to by its first use, and what it has bought; undefined: no call. */
   readonly bought: { readonly binding: string; readonly target: string } | undefined;
   readonly #id: RpcId | null;
@@ -70,7 +70,7 @@ export class Conversation implements Speech {
   #verdict: Verdict | null = null;
 
   constructor(
-    message: { readonly id: RpcId | null; readonly call: Call | null },
+    message: { readonly id: RpcId | null; readonly call: RpcCall | null },
     hearing: Hearing,
     list: ToolList,
     { place, session, revision = "" }: BoughtCall & { readonly revision?: string | undefined },

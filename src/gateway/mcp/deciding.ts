@@ -11,7 +11,7 @@ import { decideSale, type Decision, type FreeDecision, type Snapshot } from "../
 import { readPricedBody, type PricedBody } from "../priced-body.ts";
 import type { Visitor } from "../visitor.ts";
 import { Conversation, hearingOf, type Hearing } from "./conversation.ts";
-import { MAX_MESSAGE_BYTES, readMessage, type Call, type Message } from "./message.ts";
+import { MAX_MESSAGE_BYTES, readMessage, type RpcCall, type RpcMessage } from "./message.ts";
 import { ToolList } from "./tool-list.ts";
 import type { ToolTable } from "./tool-table.ts";
 
@@ -82,7 +82,7 @@ function byBody(visitor: Visitor, read: PricedBody, ground: Ground): Decision {
   }
 }
 
-function byMessage(visitor: Visitor, message: Message, ground: Ground): Decision {
+function byMessage(visitor: Visitor, message: RpcMessage, ground: Ground): Decision {
   const { decision, snapshot, request } = ground;
   if (message.kind === "refused") {
     const { id, code, detail } = message;
@@ -104,7 +104,7 @@ function byMessage(visitor: Visitor, message: Message, ground: Ground): Decision
 }
 
 function byCall(
-  call: Call,
+  call: RpcCall,
   { conversation, inLines }: { readonly conversation: Conversation; readonly inLines: Brought },
   { decision, snapshot, request }: Ground,
 ): Decision {
@@ -128,7 +128,7 @@ function byCall(
 }
 
 /** With two payments nobody could say which one is meant. */
-function broughtInCall({ payment }: Call, inLines: Brought): Brought {
+function broughtInCall({ payment }: RpcCall, inLines: Brought): Brought {
   if (payment === undefined) return inLines;
   if (inLines.kind !== "challenge") {
     const detail = `a payment is in a header line, and another one in ${PAYMENT_META}`;

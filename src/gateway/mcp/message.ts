@@ -33,7 +33,7 @@ export const RPC_ERRORS = {
   header: -32020,
 } as const;
 
-export interface Call {
+export interface RpcCall {
   readonly kind: "call";
   readonly id: RpcId;
   readonly name: string;
@@ -51,15 +51,15 @@ export interface RefusedMessage {
   readonly detail: string;
 }
 
-export type Message =
-  | Call
+export type RpcMessage =
+  | RpcCall
   | { readonly kind: "list"; readonly id: RpcId }
   /** Anything else that is a message of JSON-RPC: nothing is sold by it. */
   | { readonly kind: "other" }
   | RefusedMessage;
 
 export interface ReadMessage {
-  readonly message: Message;
+  readonly message: RpcMessage;
   /** What the backend gets: the same bytes, and spaces where a payment was. */
   readonly body: Buffer;
 }
@@ -136,7 +136,7 @@ function messageOf(
   id: RpcId | null,
   payment: unknown,
   rawHeaders: readonly string[],
-): Message {
+): RpcMessage {
   if (outer.get("jsonrpc") !== "2.0") {
     throw new Refused(RPC_ERRORS.request, 'jsonrpc is not "2.0"');
   }

@@ -15,10 +15,10 @@ export interface ToolKey {
 }
 
 /** How calls that are not paid are told so. */
-export type UnpaidForm = "auto" | "result" | "status";
+export type UnpaidTelling = "auto" | "result" | "status";
 
-export interface ToolTerms {
-  readonly unpaid: UnpaidForm;
+export interface ToolTableTerms {
+  readonly unpaid: UnpaidTelling;
   /** Whether prices are written into lists of tools. */
   readonly telling: boolean;
   readonly tools: readonly ToolKey[];
@@ -47,7 +47,7 @@ export function looseName(name: string): string {
 export type FoundTool = ToolKey | "unclear" | undefined;
 
 export class ToolTable {
-  readonly unpaid: UnpaidForm;
+  readonly unpaid: UnpaidTelling;
   readonly telling: boolean;
   /** Whether a backend may have a tool that is not to be had. */
   readonly hides: boolean;
@@ -55,7 +55,7 @@ export class ToolTable {
   /** The longest first. */
   readonly #prefixes: readonly (readonly [string, ToolKey])[];
 
-  constructor({ tools, unpaid, telling }: ToolTerms) {
+  constructor({ tools, unpaid, telling }: ToolTableTerms) {
     this.unpaid = unpaid;
     this.telling = telling;
     const hasAll = tools.some(({ name }) => name === ALL);

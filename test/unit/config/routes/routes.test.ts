@@ -4,6 +4,35 @@ import { readRouteKey } from "../../../../src/config/routes/route-key.ts";
 import { Router } from "../../../../src/gateway/paths/router.ts";
 import { GATEWAY, OTHER_PAYEE, parse, PAYEE, priced, ROUTES } from "../fixture.ts";
 
+test("a server's tools are routes of their own, with the terms of any, that nobody finds by a path", () => {
+  const config = parse(`${GATEWAY}routes:
+  /mcp:
+    tools: { quote: $0.01, "search_*": { price: $0.002, settle: after }, ping: free, "*": deny }
+    unpaid: status`);
+
+  const told = config.routes.map(({ key, methods, tool, action }) => {
+    return [key, methods, tool?.name, action.kind];
+  });
+  expect(told).toEqual([
+    ["/mcp", null, undefined, "free"],
+    ["POST /mcp#quote", ["POST"], "quote", "priced"],
+    ["POST /mcp#search_*", ["POST"], "search_*", "priced"],
+    ["POST /mcp#ping", ["POST"], "ping", "free"],
+    ["POST /mcp#*", ["POST"], "*", "deny"],
+  ]);
+  expect(config.routes[0]?.action).toEqual({
+    kind: "free",
+    upstream: "default",
+    tools: { unpaid: "status", telling: true },
+  });
+  expect(priced(config, "POST /mcp#search_*")).toMatchObject({
+    settle: "after",
+    discoverable: false,
+    offers: [{ dollars: "$0.002" }],
+  });
+  expect(new Set(config.routes.map(({ pattern }) => pattern)).size).toBe(5);
+});
+
 describe("prices", () => {
   const TWO = GATEWAY.replace("[base-sepolia]", '[base, { network: avalanche, amount: "93" }]');
 

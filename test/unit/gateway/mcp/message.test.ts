@@ -16,7 +16,7 @@ const kindOf = (text: string | Buffer, lines: readonly string[] = []) => {
 describe("a call", () => {
   test("is read with its name, its id and what pays for it, which the backend does not get", () => {
     const text =
-      '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"héllo","_meta":{"x":1, "x402/payment":{"x402Version":2,"é":"}"}},"arguments":{"a":[{"_meta":{"x402/payment":1}}]}}}';
+      '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"héllo","_meta":{"x":1, "x402/payment":{"x402Version":2,"é":"}"}},"arguments":{"a":[{"_meta":{"x402/payment":1}}],"params":{"_meta":{"x402/payment":2}}}}}';
     const { message, body } = read(text);
     expect(message).toMatchObject({
       kind: "call",
