@@ -45,7 +45,8 @@ import { passesExtension } from "../x402/pass-offers.ts";
 import { BALANCE_PATH, CREDITS_PATH, prepaidExtension } from "../x402/prepaid.ts";
 import { SIGN_IN_PATH } from "../x402/sign-in.ts";
 import { toolService } from "../tools/tool-service.ts";
-import { serviceOf } from "../x402/version-2.ts";
+import { servedTool, toolExtension } from "../x402/tool-bazaar.ts";
+import { serviceOf, type ExtensionsV2 } from "../x402/version-2.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { freeTerms } from "./free-terms.ts";
 import { creditsOf, planTerms } from "./plan-terms.ts";
@@ -153,6 +154,7 @@ export function* snapshotSteps(
         ...(action.credits && prepaidExtension(base ?? "")),
         ...passesExtension(opening),
         ...(action.metered !== null && { metered: { info: toldMeter(action.metered) } }),
+        ...bazaarOf(route, action),
       };
       const told = { protocol, service, identifier, memo, signIn, extensions };
       const known = planTerms(route, action, config);
@@ -270,6 +272,11 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
 /** Where who signs in asks: a route with that very path wins, as of the other documents. */
 function ownPaths(config: Pick<Config, "routes">): readonly string[] {
   return [SIGN_IN_PATH, BALANCE_PATH].filter((path) => !isShadowed(config, path));
+}
+
+/** By which a tool is known to those who list what they settle. */
+function bazaarOf({ tool }: RouteSettings, { description }: PricedAction): ExtensionsV2 {
+  return tool?.isListed === true ? toolExtension(servedTool(tool.name, description)) : {};
 }
 
 /** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */

@@ -50,6 +50,7 @@ import {
   type SoldEntry,
 } from "./described.ts";
 import { offersOf } from "./route-offers.ts";
+import { servedTool } from "../x402/tool-bazaar.ts";
 import { ToolListing, toolsUrl } from "./tool-listing.ts";
 import { codingFor } from "../http/content-coding.ts";
 import { compress, isCompressed, KeptBytes, tagOf } from "./encoded.ts";
@@ -138,7 +139,8 @@ export async function readTermsChanges(
   ledger: Pick<Ledger, "termsChangedAt">,
 ): Promise<TermsChanges> {
   const changes = new Map<string, number>();
-  const routes = (await Promise.all(sitesOf(config).map((site) => inTurns(listed(site))))).flat();
+  const all = sitesOf(config).flatMap((site) => KINDS.map((kind) => inTurns(listed(site, kind))));
+  const routes = (await Promise.all(all)).flat();
   const now = Math.floor(Date.now() / 1000);
   for (let from = 0; from < routes.length; from += MAX_NOTED_AT_ONCE) {
     const some = routes.slice(from, from + MAX_NOTED_AT_ONCE);
@@ -176,8 +178,9 @@ export class Publications {
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
   #tools: ToolListing | null = null;
+  readonly #soldTools: readonly SoldEntry[];
 
-  constructor(config: PublishedSales, ground: PublicationsGround, sold?: readonly SoldEntry[]) {
+  constructor(config: PublishedSales, ground: PublicationsGround, sold?: Sold) {
     const { feePayers, others, quality, stopped = NO_STOPS } = ground;
     this.#config = config;
     this.#feePayers = feePayers;
@@ -185,7 +188,8 @@ export class Publications {
     this.#others = others;
     this.#paths = documentPaths(config);
     this.#quality = (config.discovery.quality ? quality : undefined) ?? new QualityNews();
-    this.#sold = sold ?? atOnce(soldSteps(config, ground));
+    this.#sold = sold?.routes ?? atOnce(soldSteps(config, ground, "route"));
+    this.#soldTools = sold?.tools ?? atOnce(soldSteps(config, ground, "tool"));
     this.#revision = feePayers.revision + stopped.revision;
     this.#qualityRevision = this.#quality.revision;
     this.#catalogue = NOTHING;
@@ -194,14 +198,16 @@ export class Publications {
 
   /** The same as by the constructor, a step for each route. */
   static *steps(config: PublishedSales, ground: PublicationsGround): Steps<Publications> {
-    const made = new Publications(config, ground, yield* soldSteps(config, ground));
+    const routes = yield* soldSteps(config, ground, "route");
+    const tools = yield* soldSteps(config, ground, "tool");
+    const made = new Publications(config, ground, { routes, tools });
     yield* made.#list();
     return made;
   }
 
   *#list(): Steps<void> {
     this.#catalogue = yield* catalogueOf(this.#sold);
-    this.#tools = yield* ToolListing.steps(this.#config, this.#sold);
+    this.#tools = yield* ToolListing.steps(this.#config, this.#sold, this.#soldTools);
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -405,22 +411,33 @@ function shared(body: string) {
   return { ...textual(body), shared: { plain, compressed: new KeptBytes() } };
 }
 
+/** What is asked for over HTTP, or by a call of a server's tool. */
+const KINDS = ["route", "tool"] as const;
+type SoldKind = (typeof KINDS)[number];
+
+interface Sold {
+  readonly routes: readonly SoldEntry[];
+  readonly tools: readonly SoldEntry[];
+}
+
 /** The priced routes that anyone may know of, with their public terms. */
-function* listed({
-  routes,
-  publicUrl,
-  passes,
-}: Pick<Config, "routes" | "publicUrl" | "passes">): Steps<readonly ListedRoute[]> {
+function* listed(
+  { routes, publicUrl, passes }: Pick<Config, "routes" | "publicUrl" | "passes">,
+  kind: SoldKind,
+): Steps<readonly ListedRoute[]> {
   const found: ListedRoute[] = [];
   for (const route of routes) {
     yield;
-    const { action, methods, pattern } = route;
-    if (action.kind !== "priced" || !action.discoverable) continue;
-    const resource = `${publicUrl ?? ""}${pattern}`;
+    const { action, methods, pattern, tool } = route;
+    if (action.kind !== "priced") continue;
+    const isListed = kind === "route" ? action.discoverable : tool?.isListed === true;
+    if (!isListed) continue;
+    const resource = `${publicUrl ?? ""}${tool?.path ?? pattern}`;
     const offers = offersOf({ route, action, publicUrl });
     const terms = {
       resource,
-      methods,
+      methods: tool === undefined ? methods : null,
+      ...(tool !== undefined && { tool: servedTool(tool.name, action.description) }),
       accepts: new Offers(offers).requirements(resource),
       metadata: metadataOf(route, action, { passes, publicUrl }),
       isTemplate: isTemplate(route),
@@ -435,13 +452,14 @@ function* listed({
 function* soldSteps(
   config: PublishedSales,
   { changes, feePayers, quality: told, stopped = NO_STOPS }: PublicationsGround,
+  kind: SoldKind,
 ): Steps<readonly SoldEntry[]> {
   const quality = config.discovery.quality ? told : undefined;
   const networks = onlyStopped(stopped);
   const sold: SoldEntry[] = [];
   for (const site of sitesOf(config)) {
     if (config.sites.length > 0 && !site.discovery.listed) continue;
-    for (const { route, action, offers, terms } of yield* listed(site)) {
+    for (const { route, action, offers, terms } of yield* listed(site, kind)) {
       yield;
       const entry = {
         ...terms,

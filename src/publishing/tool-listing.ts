@@ -35,21 +35,34 @@ interface ServedTools {
 export class ToolListing {
   readonly #made: readonly ServedTools[];
   readonly #sold: readonly SoldEntry[];
+  readonly #soldTools: readonly SoldEntry[];
   #catalogue: Catalogue | undefined;
 
-  private constructor(made: readonly ServedTools[], sold: readonly SoldEntry[]) {
+  private constructor(
+    made: readonly ServedTools[],
+    sold: readonly SoldEntry[],
+    soldTools: readonly SoldEntry[],
+  ) {
     this.#made = made;
     this.#sold = sold;
+    this.#soldTools = soldTools;
   }
 
-  /** A step for each route of a site that has tools. */
-  static *steps(config: ToolSales, sold: readonly SoldEntry[]): Steps<ToolListing> {
+  /**
+   * A step for each route of a site that has tools.
+   * @param soldTools of servers that others have written
+   */
+  static *steps(
+    config: ToolSales,
+    sold: readonly SoldEntry[],
+    soldTools: readonly SoldEntry[],
+  ): Steps<ToolListing> {
     const made: ServedTools[] = [];
     for (const site of sitesOf(config)) {
       const url = toolsUrl(site);
       if (url !== null) made.push({ url, set: yield* toolSteps(site) });
     }
-    return new ToolListing(made, sold);
+    return new ToolListing(made, sold, soldTools);
   }
 
   /** Undefined: it asks for something else, or in the words of version 1, which has no tools. */
@@ -66,7 +79,11 @@ export class ToolListing {
   /** Without how well each was delivered, which changes with every sale: the routes tell that. */
   #entries(): readonly CatalogueEntry[] {
     const sold = new Map(this.#sold.map((each) => [each.route.key, each]));
-    return this.#made.flatMap(({ url, set }) => {
+    const served = this.#soldTools.flatMap(({ entry, offers }) => {
+      const { quality: _, ...told } = entry;
+      return offers.areNone ? [] : [{ ...told, accepts: offers.accepts(entry.resource) }];
+    });
+    const made = this.#made.flatMap(({ url, set }) => {
       return set.tools.flatMap(({ route, name, description, input, output }) => {
         const each = sold.get(route);
         if (each === undefined || each.offers.areNone) return [];
@@ -78,5 +95,6 @@ export class ToolListing {
         return [{ ...entry, resource: url, methods: null, isTemplate: false, accepts, tool }];
       });
     });
+    return [...made, ...served];
   }
 }

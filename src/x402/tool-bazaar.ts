@@ -45,6 +45,11 @@ const TOOL_SCHEMA = {
   required: ["input"],
 } as const;
 
+/** One of a server that somebody else has written: what it takes is told by the list of that server alone. */
+export function servedTool(name: string, description: string): BazaarTool {
+  return { name, description, inputSchema: { type: "object" } };
+}
+
 /** What a way to pay for a call has in `extensions` of version 2. */
 export function toolExtension({
   name,

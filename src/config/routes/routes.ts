@@ -25,7 +25,13 @@ import {
   type SettleTime,
 } from "./route-block.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
-import { refuseBesideTools, refuseWithoutTools, toolKey, type ToolTerms } from "./tools.ts";
+import {
+  isBeginning,
+  refuseBesideTools,
+  refuseWithoutTools,
+  toolKey,
+  type ToolTerms,
+} from "./tools.ts";
 import { matching, named } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -40,9 +46,19 @@ export interface RouteSettings extends RouteKey {
   readonly line: number;
   /** Of one that the gateway makes itself (`own.ts`): what of the file it is made of. */
   readonly place?: Path;
-  /** Of a tool (`tools`): its name, or a beginning of names with `*` behind it; the route's key is that of its server's. */
-  readonly tool?: { readonly name: string; readonly of: string };
+  /** Of a tool (`tools`). */
+  readonly tool?: SoldTool;
   readonly action: RouteAction;
+}
+
+export interface SoldTool {
+  /** Its name, or a beginning of names with `*` behind it. */
+  readonly name: string;
+  /** Key of its server's route, and where messages are posted to it: the path. */
+  readonly of: string;
+  readonly path: string;
+  /** Whether listings tell of it: of those that are meant by a beginning nobody here knows the names. */
+  readonly isListed: boolean;
 }
 
 export type RouteAction =
@@ -218,7 +234,10 @@ function resolveTools(
     const { key } = found.value;
     const called = host === undefined ? { key } : { key: `${host} ${key}`, host };
     const told = { ...found.value, ...called, ...problems.place(at) };
-    return [{ ...told, tool: { name, of: server.key }, action: hidden }];
+    const isListed = action.kind === "priced" && action.discoverable && !isBeginning(name);
+    return [
+      { ...told, tool: { name, of: server.key, path: read.pattern, isListed }, action: hidden },
+    ];
   });
 }
 

@@ -17,6 +17,11 @@ export interface ToolTerms {
 const NAME = /^(?:[^\s*\p{C}]{1,256}|[^\s*\p{C}]{0,255}\*)$/u;
 const ALL = "*";
 
+/** It is written for all tools whose names begin so. */
+export function isBeginning(name: string): boolean {
+  return name.endsWith(ALL);
+}
+
 /** Keys that say something of the server itself. */
 const OF_SERVER: ReadonlySet<string> = new Set(["tools", "unpaid", "telling", "upstream", "mode"]);
 
@@ -32,7 +37,7 @@ export function toolKey(
     const message = "a tool is its name, or a beginning of names with * behind it: search_*";
     return err(fault("bad-key", message));
   }
-  const isPrefix = name.endsWith(ALL);
+  const isPrefix = isBeginning(name);
   const written = Buffer.from(isPrefix ? name.slice(0, -1) : name).toString("hex");
   const key = `POST ${pattern}#${name}`;
   const mark = `%23${isPrefix ? "from" : "tool"}.${written}`;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { PURSE, present, quote, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
-import { startGateway, type RunningGateway } from "../../support/gateway.ts";
+import { PUBLIC_URL, startGateway, type RunningGateway } from "../../support/gateway.ts";
 import { connectSdk, connectWeb, type Connect, type McpClient } from "../../support/mcp/clients.ts";
 import { McpBuyer, paymentRequiredOf } from "../../support/mcp/paying.ts";
 import { McpStage, type McpStageOptions } from "../../support/mcp/stage.ts";
@@ -339,5 +339,33 @@ describe("plain HTTP", () => {
       id: 7,
       result: { _meta: { "x402/payment-response": { success: true } } },
     });
+  });
+});
+
+test("tools are listed by their names, and known to those who settle for them", async () => {
+  await using shop = await open();
+  const read = async (path: string) => Object(await (await fetch(shop.gateway.url + path)).json());
+  const { items } = await read("/v2/discovery/resources?type=mcp");
+  const named = items.map((each: { resource: string; extensions: never }) => {
+    const { input } = Object(each.extensions["bazaar"]).info;
+    return [each.resource, input.type, input.toolName, input.description];
+  });
+  const resource = `${PUBLIC_URL}/mcp`;
+  expect(named.toSorted()).toEqual(
+    [
+      [resource, "mcp", "quote", undefined],
+      [resource, "mcp", "hold", "Waits"],
+      [resource, "mcp", "cut", undefined],
+      [resource, "mcp", "fail", undefined],
+      [resource, "mcp", "test_elicitation", undefined],
+    ].toSorted(),
+  );
+  // Over HTTP alone there is nothing of them.
+  expect((await read("/discovery/resources")).items).toEqual([]);
+  await using client = await connectSdk(shop.url);
+  const asked = paymentRequiredOf(await client.call("hold"));
+  expect(Object(asked).extensions.bazaar.info.input).toMatchObject({
+    type: "mcp",
+    toolName: "hold",
   });
 });
