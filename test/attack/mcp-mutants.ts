@@ -97,6 +97,11 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     find: 'if (found === undefined || found === "unclear" || found.isDenied) return [];',
     put: 'if (found === undefined || found === "unclear") return [];',
   }),
+  caughtBy("test/unit/gateway/mcp/rewritten-response.test.ts", "keeps what waits without an end", {
+    file: "src/gateway/mcp/rewritten-response.ts",
+    find: "if (this.#waiting > MAX_WAITING_BYTES) {",
+    put: "if (this.#waiting > Infinity) {",
+  }),
   caughtBy(SHOP_TEST, "hands on calls of tools that are denied", {
     file: DECIDING,
     find: 'if (found === undefined || found.isDenied) return unknown("there is no such tool");',

@@ -10,6 +10,9 @@ import type { InboundResponse } from "../message/inbound.ts";
 /** The largest document, or event, that is read, bytes. */
 export const MAX_READ_BYTES = 1024 * 1024;
 
+/** What of an answer may wait behind a message that holds it up, bytes: it is cut where more comes. */
+export const MAX_WAITING_BYTES = 1024 * 1024;
+
 /** Who reads the messages of an answer. */
 export interface MessageReader {
   /** The same text where nothing is to be changed; what is given as a promise holds up all that follows. */
@@ -35,6 +38,8 @@ export class RewrittenResponse implements InboundResponse {
   #isTold = false;
   /** What was begun later waits for it. */
   #pending: Promise<void> | null = null;
+  /** Bytes of it. */
+  #waiting = 0;
   #mayBeMore = false;
 
   constructor(inner: InboundResponse, reader: MessageReader) {
@@ -88,7 +93,16 @@ export class RewrittenResponse implements InboundResponse {
     // Whoever lends the memory gets it back.
     const own = Buffer.from(chunk);
     done?.();
-    return this.#inTurn(() => this.#take(own));
+    if (this.#pending === null) return this.#inTurn(() => this.#take(own));
+    this.#waiting += own.length;
+    if (this.#waiting > MAX_WAITING_BYTES) {
+      this.#inner.destroy();
+      return true;
+    }
+    return this.#inTurn(() => {
+      this.#waiting -= own.length;
+      return this.#take(own);
+    });
   }
 
   end(chunk?: Uint8Array | string, encoding?: BufferEncoding): this {
@@ -139,10 +153,17 @@ export class RewrittenResponse implements InboundResponse {
   #take(chunk: Uint8Array): Turn {
     if (this.#mode === "over") return true;
     if (this.#mode === "passing") return this.#inner.write(chunk);
-    this.#body.add(Buffer.from(chunk));
-    if (this.#mode === "events") return this.#passEvents();
+    const own = Buffer.from(chunk);
+    this.#body.add(own);
+    if (this.#mode === "events") return this.#mayEnd(own) ? this.#passEvents() : true;
     if (this.#body.length > MAX_READ_BYTES) this.#giveUpDocument();
     return true;
+  }
+
+  /** Whether an event may end in it; one of many pieces is put together once, and not for each of them. */
+  #mayEnd(chunk: Buffer): boolean {
+    const isOver = this.#body.length > MAX_READ_BYTES;
+    return isOver || chunk.includes("\n") || chunk.includes("\r");
   }
 
   /** A document that is not read. */

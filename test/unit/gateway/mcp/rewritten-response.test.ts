@@ -3,6 +3,7 @@ import { EventEmitter } from "node:events";
 import { describe, expect, test } from "vitest";
 import {
   MAX_READ_BYTES,
+  MAX_WAITING_BYTES,
   RewrittenResponse,
   type MessageReader,
 } from "../../../../src/gateway/mcp/rewritten-response.ts";
@@ -154,4 +155,23 @@ test("what is neither, or in another coding, passes unread", () => {
   const packed = passed([...JSON_LINES, "Content-Encoding", "gzip"]);
   packed.response.end(Buffer.from('{"a":1}'));
   expect([packed.sent.text, packed.read, packed.ended]).toEqual(['{"a":1}', [], [true]]);
+});
+
+test("what comes behind a message that holds it up waits, and is cut where it is too much", async () => {
+  const held = Promise.withResolvers<string>();
+  const { sent, response } = passed(EVENTS, { message: () => held.promise });
+  response.write(Buffer.from('data: {"a":1}\n\n'));
+  const half = Buffer.alloc(MAX_WAITING_BYTES / 2, "x");
+  response.write(half);
+  response.write(half);
+  expect([sent.destroyed, sent.text]).toEqual([false, ""]);
+  held.resolve('{"a":2}');
+  await expect.poll(() => sent.text).toContain('data: {"a":2}\n\n');
+
+  const never = passed(EVENTS, { message: () => new Promise(() => {}) });
+  never.response.write(Buffer.from('data: {"a":1}\n\n'));
+  for (const piece of [half, half]) never.response.write(piece);
+  expect(never.sent.destroyed).toBe(false);
+  never.response.write(Buffer.from("x"));
+  expect(never.sent.destroyed).toBe(true);
 });
