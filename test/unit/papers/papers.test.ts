@@ -104,7 +104,7 @@ describe.each([...papers(), ...records])("$name", (paper) => {
       expect(existsSync(path), file).toBe(true);
       expect(statSync(path).size, file).toBeLessThan(MOST_BYTES);
     }
-    if (paper.name === "README.md") expect(pictures).toHaveLength(3);
+    if (paper.name === "README.md") expect(pictures).toHaveLength(4);
   });
 });
 
