@@ -54,7 +54,8 @@ export async function refundCreditsOf(
   order: CreditsRefundOrder,
 ): Promise<CreditsRefunded> {
   const found = await readUnleased(config, order);
-  const mayBeSent = (network: string): boolean => order.isByHand || paysBack(config, network);
+  const mayBeSent: MayBe = ({ network, isByHand }) =>
+    order.isByHand || (!isByHand && paysBack(config, network));
   const planned = planRefund(found, order, mayBeSent);
   if (planned.kind === "refused") return planned;
   const { parts, decimals, symbol, left } = planned;
@@ -118,6 +119,9 @@ function refusal(cause: unknown): Resolved {
   return { kind: "refused", reason: messageOf(cause) };
 }
 
+/** Whether what a payment has put into a balance can be paid back as it was asked for. */
+type MayBe = (purchase: Pick<RefundablePurchase, "network" | "isByHand">) => boolean;
+
 interface Part {
   readonly purchase: RefundablePurchase;
   readonly amountAtomic: bigint;
@@ -138,7 +142,7 @@ type Planned =
 export function planRefund(
   { balances, purchases }: PayerCredits,
   { payer, network, amount }: Pick<CreditsRefundOrder, "payer" | "network" | "amount">,
-  mayBeSent: (network: string) => boolean,
+  mayBeSent: MayBe,
 ): Planned {
   const chosen = balances
     .filter(({ pot }) => network === undefined || isThere(pot, network, payer))
@@ -165,7 +169,7 @@ export function planRefund(
   const there = own.filter((each) => network === undefined || each.network === network);
   const parts: Part[] = [];
   let left = wanted;
-  for (const purchase of there.filter((each) => mayBeSent(each.network))) {
+  for (const purchase of there.filter(mayBeSent)) {
     if (left === 0n) break;
     const amountAtomic = purchase.amount < left ? purchase.amount : left;
     parts.push({ purchase, amountAtomic });
@@ -176,7 +180,7 @@ export function planRefund(
       missing(
         wanted - left,
         decimals,
-        there.some((each) => !mayBeSent(each.network)),
+        there.find((each) => !mayBeSent(each)),
       ),
     );
   }
@@ -213,11 +217,18 @@ function placeOf(pot: string): string {
   return code ?? unitOfPot(pot)?.family ?? pot;
 }
 
-function missing(covered: bigint, decimals: number, isKeyless: boolean): string {
-  const why = isKeyless
-    ? "`refunds` has no key for a network on which it was bought (--by-hand says that you have paid it back yourself)"
-    : "what else has bought the balance was paid back in part already, is not delivered, was bought on another network, or is not in the " +
-      "ledger any more";
+function missing(
+  covered: bigint,
+  decimals: number,
+  unsent: Pick<RefundablePurchase, "isByHand"> | undefined,
+): string {
+  const why =
+    unsent?.isByHand === true
+      ? "what is left of a payment of which a part was paid back is not sent (--by-hand says that you have paid it back yourself)"
+      : unsent !== undefined
+        ? "`refunds` has no key for a network on which it was bought (--by-hand says that you have paid it back yourself)"
+        : "what else has bought the balance is not delivered, was bought on another network, or is not in the " +
+          "ledger any more";
   return `only $${formatAmount(covered, decimals)} of it are what payments can be paid back of: ${why}`;
 }
 

@@ -129,7 +129,7 @@ export interface EndedPage {
 export interface PayerCredits {
   /** Of each pot that he has. */
   readonly balances: readonly (Pick<PotBalance, "free" | "leased"> & { readonly pot: string })[];
-  /** Payments that have filled one of them and of which nothing is paid back: newest first, at most {@link MAX_REFUNDABLE}. */
+  /** Payments that have filled one of them and of which something is not paid back: newest first, at most {@link MAX_REFUNDABLE}. */
   readonly purchases: readonly RefundablePurchase[];
 }
 
@@ -139,27 +139,32 @@ export interface RefundablePurchase {
   /** Address of the token. */
   readonly asset: string;
   readonly pot: string;
-  /** What it has put there, atomic units. */
+  /** What it has put there and was not paid back, atomic units. */
   readonly amount: bigint;
+  /** A part of it was paid back: what is left is not sent. */
+  readonly isByHand: boolean;
 }
 
 export const MAX_REFUNDABLE = 256;
 
-/** Reads columns that are named `key`, `network`, `asset` and `fills`. */
+/** Reads columns that are named `key`, `network`, `asset`, `fills` and, no text where nothing was paid back, `refunded`. */
 export function readRefundable({
   key,
   network,
   asset,
   fills,
+  refunded,
 }: Readonly<Record<string, unknown>>): RefundablePurchase {
   const { pot, amount } = readFill(String(fills));
+  const before = typeof refunded === "string" ? BigInt(refunded) : 0n;
   // The column holds nothing but keys.
   return {
     key: String(key) as PaymentKey,
     network: String(network),
     asset: String(asset),
     pot,
-    amount,
+    amount: amount - before,
+    isByHand: before > 0n,
   };
 }
 

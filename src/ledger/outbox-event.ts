@@ -4,7 +4,7 @@ import type { EventType } from "../x402/event-type.ts";
 import type { OutboxEvent } from "./outbox.ts";
 import { isHeld, isRefunded } from "./payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
-import { refundSummary } from "./refunds.ts";
+import { refundedPart, refundSummary } from "./refunds.ts";
 
 /** What a step of a payment is to others; nothing of what other resource servers sold. */
 export function eventOf(
@@ -24,6 +24,13 @@ export function eventOf(
   }
   const isByUs = next.refundState === "REFUNDED" && before.refundState !== "REFUNDED";
   const isByHand = isPaidByHand(next) && !isPaidByHand(before);
+  const earlier = refundedPart(before);
+  const later = refundedPart(next) - earlier;
+  if (earlier > 0n && later > 0n) {
+    // By other means: nothing of ours says in which transaction.
+    const rest = { refundTransaction: null, creditsAtomic: String(later) };
+    return paymentEvent("payment.refunded", key, next, rest);
+  }
   if (!isByUs && !isByHand) return undefined;
   const { transaction = null, creditsAtomic = null } = refundSummary(next) ?? {};
   // A part of what was paid: what its payer had not used of his balance.

@@ -9,7 +9,8 @@
  *                 \-- FAILED: nothing is under way; the operator asks again, or says that he has paid
  *
  * What a payment has put into its payer's balance is paid back out of that, as far as it is free there: taken in the step
- * that asks, and put back in the one that fails, after which there is no refund.
+ * that asks, and put back in the one that fails, after which there is no refund. It is sent once; the rest of a payment of which a
+ * part was paid back goes by other means, and is added to that.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { parseStoredRequest } from "../x402/schema.ts";
@@ -69,11 +70,15 @@ export function askedRefund(
   return { refundState: "ASKED", refund: storedFacts({ ...FRESH, ...asked, attempt }) };
 }
 
-/** The same of what the operator has paid by other means, out of its payer's balance. */
+/**
+ * The same of what the operator has paid by other means, out of its payer's balance; where a part was paid back before, both
+ * are its refund together.
+ */
 export function refundByHand(
   row: PaymentRow,
-  creditsAtomic: bigint,
+  amount: bigint,
 ): Pick<PaymentRow, "refundState" | "refund"> {
+  const creditsAtomic = refundedPart(row) + amount;
   const facts = { ...factsOf(row), creditsAtomic, detail: "paid back by other means" };
   return { refundState: "REFUNDED", refund: storedFacts(facts) };
 }
@@ -81,6 +86,11 @@ export function refundByHand(
 /** What of its payer's balance is under way to him, or was sent; null: nothing. */
 export function refundedCredits(row: PaymentRow): bigint | null {
   return isRefunding(row) ? factsOf(row).creditsAtomic : null;
+}
+
+/** What of it was paid back out of its payer's balance, and is with him, atomic units. */
+export function refundedPart(row: PaymentRow): bigint {
+  return row.refundState === "REFUNDED" ? (factsOf(row).creditsAtomic ?? 0n) : 0n;
 }
 
 /** What its refund moves, atomic units: the payment, or what of it comes out of its payer's balance. */

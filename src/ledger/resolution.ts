@@ -25,7 +25,13 @@ import { isSameToken } from "../x402/token.ts";
 import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { PAID_BACK } from "./refund-steps.ts";
 import { isCredits, readFill, type PotRow } from "./pots.ts";
-import { askedRefund, isRefunding, refundByHand, refundedCredits } from "./refunds.ts";
+import {
+  askedRefund,
+  isRefunding,
+  refundByHand,
+  refundedCredits,
+  refundedPart,
+} from "./refunds.ts";
 
 type Row = PaymentRow | undefined;
 
@@ -144,7 +150,9 @@ function refundCredits(
   }: { readonly note: string; readonly pot: Pick<PotRow, "free" | "leased"> | undefined },
 ): Step<Resolved> {
   if (!hasFilled(row) || row.fills === null) return refused("nothing of it is in a balance");
-  if (isRefunding(row)) return refused(`it is ${describe(row)}: a payment is paid back once`);
+  const before = refundedPart(row);
+  if (isRefunding(row) && (isSent || before === 0n))
+    return refused(`it is ${describe(row)}: ${before === 0n ? ONCE : REST_BY_HAND}`);
   if (row.state !== "DELIVERED") return refused(`it is ${describe(row)}`);
   const fill = readFill(row.fills);
   if (!isCredits(fill.pot)) return refused("what it has filled is no balance");
@@ -153,7 +161,11 @@ function refundCredits(
     return refused("it was not paid in the token that balances are counted in");
   const paid = BigInt(amountOf(requestOf(row)));
   const most = paid < fill.amount ? paid : fill.amount;
-  if (amount > most) return refused(`it has put no more than ${most} into the balance`);
+  const rest = most - before;
+  if (amount > rest) {
+    const gone = before === 0n ? "" : `, of which ${before} are paid back already`;
+    return refused(`it has put no more than ${most} into the balance${gone}`);
+  }
   const { free = 0n, leased = 0n } = pot ?? {};
   if (amount > free) {
     const inUse =
@@ -180,6 +192,10 @@ function isInItsToken(row: PaymentRow): boolean {
 function hasFilled({ fills, settledTransaction }: PaymentRow): boolean {
   return fills !== null && settledTransaction !== null;
 }
+
+const ONCE = "a payment is paid back once";
+const REST_BY_HAND =
+  "a payment is sent back once, and what is left of it is paid back by other means (--by-hand)";
 
 const IN_A_POT =
   "what it has paid, or what is left of it, is in its buyer's balance: that is paid back out of it (--refund-credits)";

@@ -185,8 +185,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(WORLDS, "pays back of a payment what is being paid back", {
     file: RESOLUTION,
-    find: "if (isRefunding(row)) return refused(`it is ${describe(row)}: a payment is paid back once`);",
-    put: "",
+    find: "if (isRefunding(row) && (isSent || before === 0n))",
+    put: "if (amount < 0n)",
   }),
   caughtBy(WORLDS, "puts back into the balance what it goes on sending", {
     file: "src/ledger/refunds.ts",
@@ -200,8 +200,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(CONTRACT, "pays back of a payment more than it has brought", {
     file: RESOLUTION,
-    find: "if (amount > most) return",
-    put: "if (amount < 0n) return",
+    find: "if (amount > rest) {",
+    put: "if (amount < 0n) {",
   }),
   caughtBy(CONTRACT, "sends all that was paid where a part is paid back", {
     file: "src/ledger/refunds.ts",
@@ -225,8 +225,8 @@ export const CREDITS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(PLAN, "signs for a network of which it has no key", {
     file: "src/app/refunding-credits.ts",
-    find: "there.filter((each) => mayBeSent(each.network))",
-    put: "there.filter((each) => mayBeSent(each.network) || there.length > 0)",
+    find: "there.filter(mayBeSent)",
+    put: "there.filter((each) => mayBeSent(each) || there.length > 0)",
   }),
   caughtBy(BALANCE, "has a buyer sign in at another place than he has asked", {
     file: SIGNING_IN,

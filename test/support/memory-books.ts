@@ -27,8 +27,8 @@ import type {
 } from "../../src/ledger/books.ts";
 import { isHeld, waitingOf } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
-import { creditsPotsOf } from "../../src/ledger/pots.ts";
-import { refundSummary } from "../../src/ledger/refunds.ts";
+import { creditsPotsOf, readFill } from "../../src/ledger/pots.ts";
+import { refundedPart, refundSummary } from "../../src/ledger/refunds.ts";
 import type { CreditsSum } from "../../src/ledger/credit-entries.ts";
 import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
@@ -145,7 +145,9 @@ export class MemoryBooks implements Books {
     );
     const bought = [...this.#store.payments].filter(([, { row }]) => {
       const isHis = row.payer.toLowerCase() === payer.toLowerCase() && row.fills !== null;
-      return isHis && row.state === "DELIVERED" && row.refundState === null;
+      const isLeft = row.fills !== null && readFill(row.fills).amount > refundedPart(row);
+      const isOver = row.refundState === null || refundedPart(row) > 0n;
+      return isHis && row.state === "DELIVERED" && isOver && isLeft;
     });
     const inOrder = bought.toSorted(([, one], [, other]) => other.claimedMs - one.claimedMs);
     return {
@@ -153,7 +155,8 @@ export class MemoryBooks implements Books {
       purchases: inOrder.slice(0, MAX_REFUNDABLE).map(([key, { row }]) => {
         const { network, fills } = row;
         const { asset } = requestOf(row).paymentRequirements;
-        return readRefundable({ key, network, asset, fills });
+        const refunded = row.refundState === null ? null : String(refundedPart(row));
+        return readRefundable({ key, network, asset, fills, refunded });
       }),
     };
   }

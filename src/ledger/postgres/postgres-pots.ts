@@ -153,9 +153,12 @@ const ENTRIES: Statement = {
 
 const REFUNDABLE: Statement = {
   name: "refundable_payments",
-  text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", fills AS "fills"
+  text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", fills AS "fills",
+           CASE WHEN refund_state IS NOT NULL THEN refund::json->'ofCredits'->>'creditsAtomic' END AS "refunded"
          FROM coinslot.payments
-         WHERE lower(payer) = $1 AND fills IS NOT NULL AND state = 'DELIVERED' AND refund_state IS NULL
+         WHERE lower(payer) = $1 AND fills IS NOT NULL AND state = 'DELIVERED'
+           AND (refund_state IS NULL OR refund_state = 'REFUNDED'
+             AND (refund::json->'ofCredits'->>'creditsAtomic')::numeric < (fills::json->>'amount')::numeric)
          ORDER BY created_ms DESC LIMIT ${MAX_REFUNDABLE}`,
 };
 const TAKE_OUT: Statement = {

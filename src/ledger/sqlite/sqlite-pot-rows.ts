@@ -225,8 +225,13 @@ export function readCreditsOf(database: SqliteDatabase, payer: string): PayerCre
     return free + leased > 0n ? [{ pot, free, leased }] : [];
   });
   const rows = database.all(
-    `SELECT payment_key AS "key", network, asset, fills FROM payments INDEXED BY filling_payments
-     WHERE lower(payer) = ? AND fills IS NOT NULL AND state = 'DELIVERED' AND refund_state IS NULL
+    `SELECT payment_key AS "key", network, asset, fills,
+       CASE WHEN refund_state IS NOT NULL THEN json_extract(refund, '$.ofCredits.creditsAtomic') END AS "refunded"
+     FROM payments INDEXED BY filling_payments
+     WHERE lower(payer) = ? AND fills IS NOT NULL AND state = 'DELIVERED'
+       AND (refund_state IS NULL OR refund_state = 'REFUNDED'
+         AND CAST(json_extract(refund, '$.ofCredits.creditsAtomic') AS INTEGER)
+           < CAST(json_extract(fills, '$.amount') AS INTEGER))
      ORDER BY created_ms DESC LIMIT ${MAX_REFUNDABLE}`,
     [payer.toLowerCase()],
   );

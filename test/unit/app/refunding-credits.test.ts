@@ -8,12 +8,18 @@ import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import { PAYER } from "../ledger/example-payment.ts";
 
 const potOn = (network: NetworkName): string => creditsPot(networkOf(network), PAYER);
-const bought = (key: string, network: NetworkName, amount: bigint): RefundablePurchase => ({
+const bought = (
+  key: string,
+  network: NetworkName,
+  amount: bigint,
+  isByHand = false,
+): RefundablePurchase => ({
   key: key as PaymentKey,
   network,
   asset: networkOf(network).asset.address,
   pot: potOn(network),
   amount,
+  isByHand,
 });
 const PURCHASES = [
   bought("newest", "base", 1_000_000n),
@@ -28,7 +34,7 @@ const everywhere = (): boolean => true;
 const plan = (
   found: PayerCredits,
   order: { readonly network?: string; readonly amount?: string } = {},
-  mayBeSent: (network: string) => boolean = everywhere,
+  mayBeSent: Parameters<typeof planRefund>[2] = everywhere,
 ): unknown => {
   const planned = planRefund(found, { payer: PAYER, ...order }, mayBeSent);
   if (planned.kind === "refused") return planned.reason;
@@ -81,12 +87,21 @@ describe("what is unspent", () => {
   });
 
   test("goes back nowhere without a key for it", () => {
-    const onBase = (network: string): boolean => network === "base";
+    const onBase = ({ network }: { readonly network: string }): boolean => network === "base";
     expect(plan(credits(6_500_000n), {}, onBase)).toEqual({
       parts: ["newest 1000000", "oldest 1000000"],
       left: 4_500_000n,
     });
     expect(plan(credits(6_500_000n), {}, () => false)).toMatch(/`refunds` has no key/);
+  });
+
+  test("is by hand alone of a payment of which a part was paid back", () => {
+    const purchases = [bought("rest", "base", 300_000n, true), bought("whole", "base", 200_000n)];
+    const found = { ...credits(500_000n), purchases };
+    const sent = ({ isByHand }: { readonly isByHand: boolean }): boolean => !isByHand;
+    expect(plan(found)).toEqual({ parts: ["rest 300000", "whole 200000"], left: 0n });
+    expect(plan(found, {}, sent)).toEqual({ parts: ["whole 200000"], left: 300_000n });
+    expect(plan(found, { amount: "$0.3" }, sent)).toMatch(/^only \$0\.2 of it .*--by-hand/);
   });
 
   test("is of the balance that is meant, where he has several", () => {

@@ -199,6 +199,57 @@ export function describeRefundedCredits(
     expect(await ask(ledger, 1n)).toMatchObject({ kind: "refused" });
   });
 
+  it("of which a part was paid back goes by other means as to the rest, and no further, nor twice", async () => {
+    const { ledger } = place();
+    ledger.outbox.address([{ name: "shop", events: ["payment.refunded"] }]);
+    await buy(ledger);
+    const left = async () => (await ledger.books.creditsOf(PAYER)).purchases;
+    expect(await left()).toMatchObject([{ key, amount: PAID, isByHand: false }]);
+    await ask(ledger, 4_000n);
+    // Not while it is under way, and not what may be had again where it fails.
+    const byHand = { isSent: false };
+    expect(await ask(ledger, 1_000n, byHand)).toMatchObject({ kind: "refused" });
+    expect(await left()).toEqual([]);
+    await send(ledger, 1);
+    await step(ledger, { kind: "refunded", attempt: 1, transaction: "0xback" });
+    expect(await left()).toMatchObject([{ key, amount: 6_000n, isByHand: true }]);
+    expect(await ask(ledger, 1_000n)).toEqual({
+      kind: "refused",
+      reason:
+        "it is paid back already: a payment is sent back once, and what is left of it is paid back by other means (--by-hand)",
+    });
+    expect(await ask(ledger, 2_500n, byHand)).toEqual(done);
+    expect(await inPot(ledger)).toEqual([3_500n, 0n]);
+    await buy(ledger, 2);
+    expect(await ask(ledger, 3_501n, byHand)).toEqual({
+      kind: "refused",
+      reason: "it has put no more than 10000 into the balance, of which 6500 are paid back already",
+    });
+    expect(await ask(ledger, 3_500n, byHand)).toEqual(done);
+    expect(await ask(ledger, 1n, byHand)).toMatchObject({ kind: "refused" });
+    expect(await inPot(ledger)).toEqual([PAID, 0n]);
+    expect(await left()).toMatchObject([{ key: examplePayment(2).key, amount: PAID }]);
+    expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+    // It says what of it was sent, and all that is with its payer.
+    expect(await ledger.books.show(key)).toMatchObject({
+      state: "DELIVERED",
+      refund: { state: "REFUNDED", transaction: "0xback", creditsAtomic: "10000" },
+    });
+    expect(await sum(ledger)).toMatchObject({ bought: 2n * PAID, refunded: PAID, free: PAID });
+    const entries = await ledger.books.accounts(ALL);
+    const handed = entries.filter(({ kind, route }) => kind === "refund" && route === ROUTE);
+    expect(handed).toMatchObject([{ count: 2, amount: 6_000n }]);
+    const messages = await ledger.outbox.list({ recipient: "shop" }, 9);
+    const bodies = messages
+      .toSorted((one, other) => one.place - other.place)
+      .map(({ data }) => JSON.parse(data));
+    expect(bodies).toMatchObject([
+      { payment: key, creditsAtomic: "4000", refundTransaction: "0xback" },
+      { payment: key, creditsAtomic: "2500", refundTransaction: null },
+      { payment: key, creditsAtomic: "3500", refundTransaction: null },
+    ]);
+  });
+
   it("is told of as what it is, with what of the payment it was", async () => {
     const { ledger } = place();
     ledger.outbox.address([{ name: "shop", events: ["payment.refunded"] }]);
