@@ -135,9 +135,7 @@ test("unspent credits are sent back once, and the books are what the chain says"
   expect(JSON.parse(verified.stdout).verification.differences).toEqual([]);
   const rest = await ask("--by-hand");
   expect(rest).toMatchObject({ code: 0, stderr: "" });
-  expect((await books()).stdout).toContain(
-    "0.013 bought = 0 used + 0.013 refunded + 0 left",
-  );
+  expect((await books()).stdout).toContain("0.013 bought = 0 used + 0.013 refunded + 0 left");
   const after = await books("--verify", "--json");
   expect(JSON.parse(after.stdout).verification.differences).toEqual([]);
   expect(await chain.balanceOf(refunder.address)).toBe(float - 9_000n);
