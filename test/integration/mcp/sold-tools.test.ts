@@ -351,14 +351,15 @@ test("tools are listed by their names, and known to those who settle for them", 
     return [each.resource, input.type, input.toolName, input.description];
   });
   const resource = `${PUBLIC_URL}/mcp`;
-  expect(named.toSorted()).toEqual(
-    [
+  expect(named).toHaveLength(5);
+  expect(new Set(named)).toEqual(
+    new Set([
       [resource, "mcp", "quote", undefined],
       [resource, "mcp", "hold", "Waits"],
       [resource, "mcp", "cut", undefined],
       [resource, "mcp", "fail", undefined],
       [resource, "mcp", "test_elicitation", undefined],
-    ].toSorted(),
+    ]),
   );
   // Over HTTP alone there is nothing of them.
   expect((await read("/discovery/resources")).items).toEqual([]);
