@@ -1,0 +1,103 @@
+/** The ways to sell, for tools of a server: from a balance, by use, to members, and some for nothing; with a client as it is. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SESSION_HEADER } from "../../../src/x402/session.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { startGateway, type RunningGateway } from "../../support/gateway.ts";
+import { connectSdk, type McpClient } from "../../support/mcp/clients.ts";
+import { McpBuyer, paymentRequiredOf } from "../../support/mcp/paying.ts";
+import { McpStage } from "../../support/mcp/stage.ts";
+import { PURSE, richBuyer } from "../../support/buyer.ts";
+import { freshAccount, type FreshAccount } from "../../support/payer.ts";
+import { balanceIn, prepay } from "../../support/prepaid.ts";
+import { openSessionAt } from "../../support/sign-in.ts";
+
+const closing = new AsyncDisposableStack();
+const rich = freshAccount();
+const staff = freshAccount();
+const PREPAID = 100_000n;
+let chain: Chain;
+let stage: McpStage;
+let gateway: RunningGateway;
+let storePath: string;
+
+beforeAll(async () => {
+  chain = await startChain();
+  closing.defer(() => chain.stop());
+  const folder = await mkdtemp(join(tmpdir(), "coinslot-sold-ways-"));
+  closing.defer(() => rm(folder, { recursive: true, force: true }));
+  storePath = join(folder, "ledger.db");
+  await prepay(storePath, { [rich.address]: PREPAID, [staff.address]: 1n });
+  stage = closing.use(await McpStage.open({ json: true }));
+  const routes = `
+  /mcp:
+    tools:
+      quote: { price: $0.01, credits: true, prices: { staff: free } }
+      fail: { price: $0.01, credits: true }
+      big: { meter: { of: json("id"), each: $0.001, max: $0.05 }, credits: true }
+      echo: { price: $0.01, free: 2/d by address }
+`;
+  const more = `members: { staff: ["${staff.address}"] }\ncredits: { packs: [$1] }`;
+  const upstreamUrl = stage.origin;
+  gateway = closing.use(await startGateway({ chain, upstreamUrl, routes, more, storePath }));
+});
+
+afterAll(() => closing.disposeAsync());
+
+/** A client whose messages show a session, and the ids of what it has sent. */
+async function clientOf(account: FreshAccount): Promise<McpClient & { readonly ids: number[] }> {
+  const session = await openSessionAt(gateway.url, account);
+  const ids: number[] = [];
+  const own: typeof fetch = (input, init) => {
+    const headers = new Headers(init?.headers);
+    headers.set(SESSION_HEADER, session);
+    const { id } = Object(JSON.parse(String(init?.body ?? "{}")));
+    if (typeof id === "number") ids.push(id);
+    return fetch(input, { ...init, headers });
+  };
+  const client = await connectSdk(`${gateway.url}/mcp`, { fetch: own });
+  return Object.assign(client, { ids });
+}
+
+const left = () => balanceIn(storePath, rich.address);
+
+test("a call is paid from a balance, one that fails costs nothing, and one by use what it has used", async () => {
+  await using client = await clientOf(rich);
+  expect(await client.call("quote", { ticker: "AAPL" })).toMatchObject({
+    content: [{ text: "AAPL: 42" }],
+  });
+  await expect.poll(left).toBe(PREPAID - 10_000n);
+  expect(await client.call("fail")).toMatchObject({ isError: true });
+  const before = stage.workshop.count("big");
+  await client.call("big", { letters: 3 });
+  expect(stage.workshop.count("big")).toBe(before + 1);
+  const used = 1_000n * BigInt(client.ids.at(-1) ?? 0);
+  await expect.poll(left).toBe(PREPAID - 10_000n - used);
+});
+
+test("a call by use that is paid for costs the most, and what is left is its buyer's", async () => {
+  const account = await richBuyer(chain);
+  await using client = await connectSdk(`${gateway.url}/mcp`);
+  const { receipt } = await McpBuyer.onEvm(client, account).buy("big", { letters: 3 });
+  expect(receipt).toMatchObject({ success: true });
+  expect(await chain.balanceOf(account.address)).toBe(PURSE - 50_000n);
+  await expect.poll(() => balanceIn(storePath, account.address) > 40_000n).toBe(true);
+});
+
+test("a member has a tool for nothing, and nobody else does", async () => {
+  await using client = await clientOf(staff);
+  expect(paymentRequiredOf(await client.call("quote", { ticker: "A" }))).toBeNull();
+  await using other = await connectSdk(`${gateway.url}/mcp`);
+  expect(paymentRequiredOf(await other.call("quote", { ticker: "A" }))).not.toBeNull();
+});
+
+test("as many calls are free as the file says, and the next asks for its price", async () => {
+  await using client = await connectSdk(`${gateway.url}/mcp`);
+  const asked = [];
+  for (let count = 0; count < 3; count += 1) {
+    asked.push(paymentRequiredOf(await client.call("echo", { text: "hé" })) !== null);
+  }
+  expect(asked).toEqual([false, false, true]);
+});
