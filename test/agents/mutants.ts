@@ -56,13 +56,19 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "counts what it is that was answered, and nothing that is still open",
     file: BOOK,
-    find: "(day = ?1 AND state <> 'void')",
-    put: "(day = ?1 AND state = 'served')",
+    find: "(day >= ?1 AND state <> 'void')",
+    put: "(day >= ?1 AND state = 'served')",
+  },
+  {
+    name: "forgets what a later day has paid when the clock is set back",
+    file: BOOK,
+    find: "(day >= ?1 AND",
+    put: "(day = ?1 AND",
   },
   {
     name: "forgets at midnight what can still be settled",
     file: BOOK,
-    find: "OR (day <> ?1 AND state IN ('open', 'refused') AND live_until > ?2)",
+    find: "OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2)",
     put: "",
   },
   {

@@ -141,12 +141,15 @@ export class PurchaseBook {
     }
   }
 
-  /** Of the day of that moment, with what earlier days have signed and can still be settled. */
+  /**
+   * Of the day of that moment, with what earlier days have signed and can still be settled. What is of a later day counts,
+   * too: a clock that was set back opens no budget a second time.
+   */
   spent(now: number, seller: string): Spent {
     const rows = this.#all(
       `SELECT seller, dollars FROM purchases
-       WHERE way = 'payment' AND ((day = ?1 AND state <> 'void')
-         OR (day <> ?1 AND state IN ('open', 'refused') AND live_until > ?2))`,
+       WHERE way = 'payment' AND ((day >= ?1 AND state <> 'void')
+         OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2))`,
       dayOf(now),
       now,
     );
@@ -238,7 +241,7 @@ export class PurchaseBook {
     if (surplus <= 0) return true;
     this.#run(
       `DELETE FROM purchases WHERE id IN (SELECT id FROM purchases
-         WHERE day <> ? AND state <> 'reserved' AND NOT (state IN ('open', 'refused') AND live_until > ?)
+         WHERE day < ? AND state <> 'reserved' AND NOT (state IN ('open', 'refused') AND live_until > ?)
          ORDER BY id LIMIT ?)`,
       dayOf(now),
       now,

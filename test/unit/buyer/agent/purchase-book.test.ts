@@ -109,6 +109,16 @@ test("what can still be settled counts on the next day, too, and only as long as
   expect(book.spent(midnight + HOUR, "a").inAll).toBe(0n);
 });
 
+test("what a later day has paid counts, too, when the clock was set back behind it", () => {
+  using book = disposable(open());
+  const midnight = Date.parse("2026-08-02T00:00:00Z");
+  const id = reserve(book, { at: midnight });
+  book.keep(id, sent(midnight + HOUR));
+  book.conclude(id, known("served"));
+  expect(book.spent(midnight - 1, "a")).toEqual({ inAll: 5n, atSeller: 5n });
+  expect(book.spent(midnight + DAY, "a").inAll).toBe(0n);
+});
+
 test("the next life finds what was written, and counts nothing that was never signed", () => {
   const first = open();
   const id = reserve(first);
