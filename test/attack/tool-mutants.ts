@@ -120,6 +120,11 @@ export const TOOL_MUTANTS: readonly Mutant[] = [
     find: "gzip: (body) => gunzipSync(body, { maxOutputLength: MAX_UNPACKED_BYTES }),",
     put: "gzip: (body) => gunzipSync(body),",
   }),
+  caughtBy("test/integration/tools-hostile.test.ts", "holds large messages without an end", {
+    file: "src/gateway/calls/tool-calls.ts",
+    find: "read.bytes > LARGE_MESSAGE_BYTES ? read.bytes : 0;",
+    put: "read.bytes > Infinity ? read.bytes : 0;",
+  }),
 ];
 
 function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {

@@ -65,8 +65,8 @@ const MUTANTS: readonly (readonly [name: string, edit: Edit, notices: RegExp])[]
     "what is answered is not debited",
     {
       file: "src/gateway/spending.ts",
-      find: "share.settle(used, route);",
-      put: "share.settle(0n, route);",
+      find: "share?.settle(used, route);",
+      put: "share?.settle(0n, route);",
     },
     /life 0-0: \d+ were lost, of 0 that 0 dead may lose/,
   ],

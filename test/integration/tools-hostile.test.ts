@@ -2,6 +2,7 @@
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { MAX_MESSAGE_BYTES, MAX_MESSAGE_DEPTH } from "../../src/gateway/calls/tool-calls.ts";
+import { MAX_HELD_BYTES_OF_ALL } from "../../src/gateway/held-response.ts";
 import { richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
@@ -372,3 +373,33 @@ function postInPieces(body: string): Promise<number> {
     request.end(body.slice(body.length / 2));
   });
 }
+
+test("large messages whose calls wait take no more than they all may, and leave small ones alone", async () => {
+  const letGo: (() => void)[] = [];
+  await using busy = await startGateway({
+    chain,
+    more: "mcp: { path: /mcp }\ntrustedProxies: [127.0.0.1]",
+    routes: `
+  POST /notes: { price: $0.01, free: 1000/d by address, input: { bodyType: json } }\n`,
+    backend: (request, response) => {
+      request.resume().on("end", () => letGo.push(() => response.end("noted")));
+    },
+  });
+  const ask = async (address: number, letters: number): Promise<number> => {
+    const body = message({ name: "post_notes", arguments: { body: { a: "x".repeat(letters) } } });
+    const headers = { ...HEAD, "x-forwarded-for": `198.51.${address}.1` };
+    const answer = await fetch(`${busy.url}/mcp`, { method: "POST", headers, body });
+    await answer.body?.cancel();
+    return answer.status;
+  };
+  // As many as fit, from many addresses, and some more.
+  const fitting = Math.floor(MAX_HELD_BYTES_OF_ALL / (MAX_MESSAGE_BYTES - 1_024));
+  const large = Array.from({ length: fitting }, (_, at) => ask(at, MAX_MESSAGE_BYTES - 1_100));
+  await expect.poll(() => letGo.length, { timeout: 30_000 }).toBe(fitting);
+  expect(await ask(200, MAX_MESSAGE_BYTES - 1_100)).toBe(503);
+  const small = ask(201, 10);
+  await expect.poll(() => letGo.length).toBe(fitting + 1);
+  for (const each of letGo) each();
+  expect(await small).toBe(200);
+  expect(new Set(await Promise.all(large))).toEqual(new Set([200]));
+});

@@ -136,7 +136,7 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     "test/integration/gateway/unpaid-limit.test.ts",
     "counts no request that lacks something",
     {
-      file: "src/gateway/gateway.ts",
+      file: "src/gateway/exits.ts",
       find: "challenge.refused(client);",
       put: "",
     },

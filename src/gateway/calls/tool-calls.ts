@@ -23,6 +23,8 @@ import type { CallOutcome, RoutedCall } from "./tool-service.ts";
 
 /** Largest message, bytes: a call with all its arguments and its payment. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
+/** Larger ones share what is held of them while what they ask for waits: the others are few bytes each, and have places. */
+export const LARGE_MESSAGE_BYTES = 64 * 1024;
 /** How deep a message may nest: whoever walks through it may rely on that. */
 export const MAX_MESSAGE_DEPTH = 64;
 
@@ -35,6 +37,8 @@ export class ToolCalls {
   readonly #handle: Handle;
   /** Answers that wait to be told. */
   readonly #held = new HeldBytes();
+  /** Large messages that are being answered. */
+  readonly #large = new HeldBytes();
 
   /** @param handle what any request goes through */
   constructor(
@@ -75,6 +79,8 @@ export class ToolCalls {
     if (read.kind === "gone")
       return { status: 499, outcome: "rejected", meter: null, upstreamMs: 0 };
     if (read.kind === "refused") return end(protocolError(read, lines));
+    const large = read.bytes > LARGE_MESSAGE_BYTES ? read.bytes : 0;
+    if (!this.#large.take(large)) return end(crowdedAnswer(lines));
     const leaving = new AbortController();
     const stop = visitor.onGone(() => leaving.abort());
     try {
@@ -95,6 +101,7 @@ export class ToolCalls {
       return end(protocolError(fault, lines));
     } finally {
       stop();
+      this.#large.free(large);
     }
   }
 
@@ -158,7 +165,7 @@ interface ProtocolFault {
 }
 
 type ReadMessage =
-  | { readonly kind: "read"; readonly body: unknown }
+  | { readonly kind: "read"; readonly body: unknown; readonly bytes: number }
   | ({ readonly kind: "refused" } & ProtocolFault)
   | { readonly kind: "gone" };
 
@@ -188,7 +195,7 @@ async function readMessage(request: InboundRequest): Promise<ReadMessage> {
     const detail = `a message nests at most ${MAX_MESSAGE_DEPTH} levels`;
     return { kind: "refused", status: 400, code: INVALID_REQUEST, detail };
   }
-  return { kind: "read", body };
+  return { kind: "read", body, bytes: bytes.length };
 }
 
 function readBytes(request: InboundRequest): Promise<Buffer | "too-large" | "gone"> {
