@@ -53,7 +53,8 @@ async function clientOf(account: FreshAccount): Promise<McpClient & { readonly i
   const own: typeof fetch = (input, init) => {
     const headers = new Headers(init?.headers);
     headers.set(SESSION_HEADER, session);
-    const { id } = Object(JSON.parse(String(init?.body ?? "{}")));
+    const body = init?.body;
+    const { id } = typeof body === "string" ? Object(JSON.parse(body)) : {};
     if (typeof id === "number") ids.push(id);
     return fetch(input, { ...init, headers });
   };
