@@ -24,7 +24,7 @@ import type { CallOutcome, RoutedCall } from "./tool-service.ts";
 /** Largest message, bytes: a call with all its arguments and its payment. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 /** Larger ones share what is held of them while what they ask for waits: the others are few bytes each, and have places. */
-export const LARGE_MESSAGE_BYTES = 64 * 1024;
+const LARGE_MESSAGE_BYTES = 64 * 1024;
 /** How deep a message may nest: whoever walks through it may rely on that. */
 export const MAX_MESSAGE_DEPTH = 64;
 
