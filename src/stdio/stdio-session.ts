@@ -20,6 +20,8 @@ const RETRY_MS = 500;
 
 /** Of JSON-RPC's range for servers: the call ends without an answer of the server. */
 const PROCESS_ENDED = -32_000;
+/** Of the language servers, for want of one of MCP's: whoever has asked has given it up. */
+const CANCELLED = -32_800;
 
 interface SessionOptions {
   readonly id: string;
@@ -105,7 +107,7 @@ export class StdioSession {
     const cancelled = cancelledBy(message);
     // A server does not answer what was cancelled, and its stream would stay open.
     if (cancelled !== undefined && this.#calls.has(cancelled)) {
-      void this.#answer(failure(cancelled, "the call was cancelled"));
+      void this.#answer(failure(cancelled, "the call was cancelled", CANCELLED));
     }
   }
 
@@ -159,6 +161,6 @@ function cancelledBy(message: JSONRPCMessage): string | number | undefined {
   return typeof id === "string" || typeof id === "number" ? id : undefined;
 }
 
-export function failure(id: string | number, message: string) {
-  return { jsonrpc: "2.0" as const, id, error: { code: PROCESS_ENDED, message } };
+export function failure(id: string | number, message: string, code = PROCESS_ENDED) {
+  return { jsonrpc: "2.0" as const, id, error: { code, message } };
 }

@@ -113,6 +113,11 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     find: 'return message["id"] === this.#id || this.#verdict === null;',
     put: 'return message["id"] === this.#id;',
   }),
+  caughtBy(ANSWER_TEST, "pays back by itself what its buyer has cancelled", {
+    file: CONVERSATION,
+    find: "  RPC_ERRORS.cancelled,\n",
+    put: "",
+  }),
   caughtBy(ANSWER_TEST, "gives what it cannot read for nothing", {
     file: CONVERSATION,
     find: "if (sold !== null && isNoMessage(text, message)) {",

@@ -289,12 +289,13 @@ export class Conversation implements Speech {
   }
 }
 
-/** What whoever asks has to answer for: the request, the method or what it is given. */
+/** What whoever asks has to answer for: the request, the method, what it is given, or that he has given it up. */
 const ASKERS: ReadonlySet<unknown> = new Set([
   RPC_ERRORS.request,
   RPC_ERRORS.method,
   RPC_ERRORS.params,
   RPC_ERRORS.header,
+  RPC_ERRORS.cancelled,
 ]);
 
 function isAnswer(message: unknown): message is Readonly<Record<string, unknown>> {

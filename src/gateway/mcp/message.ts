@@ -31,6 +31,8 @@ export const RPC_ERRORS = {
   internal: -32603,
   /** Of revision 2026-07-28: header lines and body differ. */
   header: -32020,
+  /** What a command says of a call that its client has given up. */
+  cancelled: -32800,
 } as const;
 
 export interface RpcCall {

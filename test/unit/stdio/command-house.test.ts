@@ -67,6 +67,8 @@ test("where all are taken, the one that was silent for longest makes room, and n
   const busy = await begin(house, "203.0.113.1");
   const silent = await begin(house, "203.0.113.2");
   await cancel(house, silent, "203.0.113.2");
+  // It says whose doing that was.
+  expect(await silent.text()).toContain('"code":-32800');
   expect((await begin(house, "203.0.113.3")).status).toBe(503);
   time.offsetMs += 10_001;
   expect((await begin(house, "203.0.113.3")).status).toBe(200);

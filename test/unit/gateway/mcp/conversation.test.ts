@@ -119,3 +119,16 @@ test("what is held under another id is judged", () => {
   conversation.judgeHeld({ status: 200, headers: [["Content-Type", JSON_TYPE]], body });
   expect(conversation.left(true)).toBeUndefined();
 });
+
+test.each([
+  [-32_603, true],
+  [-32_602, false],
+  // Else whoever has the tool work, and cancels, is paid back by himself.
+  [-32_800, false],
+])("an error of code %d is the backend's fault: %s", (code, isBackends) => {
+  const error = { code, message: "no" };
+  const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: 7, error }));
+  const conversation = called(7);
+  conversation.judgeHeld({ status: 200, headers: [["Content-Type", JSON_TYPE]], body });
+  expect(conversation.left(true)).toMatchObject({ isBackends });
+});
