@@ -7,6 +7,7 @@ const DECIDING = "src/gateway/mcp/deciding.ts";
 const CONVERSATION = "src/gateway/mcp/conversation.ts";
 const READER = "src/pricing/json-body.ts";
 
+const ANSWER_TEST = "test/unit/gateway/mcp/conversation.test.ts";
 const MESSAGE_TEST = "test/unit/gateway/mcp/message.test.ts";
 const TABLE_TEST = "test/unit/gateway/mcp/tool-table.test.ts";
 const SHOP_TEST = "test/integration/mcp/sold-tools.test.ts";
@@ -101,6 +102,26 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/mcp/rewritten-response.ts",
     find: "if (this.#waiting > MAX_WAITING_BYTES) {",
     put: "if (this.#waiting > Infinity) {",
+  }),
+  caughtBy(ANSWER_TEST, "gives goods for nothing that come under another id", {
+    file: CONVERSATION,
+    find: 'return message["id"] === this.#id || this.#verdict === null;',
+    put: 'return message["id"] === this.#id;',
+  }),
+  caughtBy(ANSWER_TEST, "gives what it cannot read for nothing", {
+    file: CONVERSATION,
+    find: "if (sold !== null && isNoMessage(text, message)) {",
+    put: "if (sold !== null && message === null) {",
+  }),
+  caughtBy(ANSWER_TEST, "gives what it has held and cannot read for nothing", {
+    file: CONVERSATION,
+    find: "if (this.#isWithheld && this.#sold === null) {",
+    put: "if (this.#isWithheld && this.call === null) {",
+  }),
+  caughtBy(ANSWER_TEST, "gives what says that it is of another type for nothing", {
+    file: "src/gateway/mcp/rewritten-response.ts",
+    find: 'return readsAll ? "document" : "passing";',
+    put: 'return readsAll ? "passing" : "passing";',
   }),
   caughtBy(SHOP_TEST, "hands on calls of tools that are denied", {
     file: DECIDING,

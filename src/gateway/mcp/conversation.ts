@@ -68,6 +68,8 @@ export class Conversation implements Speech {
   readonly #isStateless: boolean;
   #sold: SoldCall | null = null;
   #verdict: Verdict | null = null;
+  /** What was held of its answer is no message: it is not given, since nobody knows whether it would be goods. */
+  #isWithheld = false;
 
   constructor(
     message: { readonly id: RpcId | null; readonly call: RpcCall | null },
@@ -121,7 +123,8 @@ export class Conversation implements Speech {
     const messages = areEventsOf(held) ? eventsOf(body) : [body];
     for (const text of messages) {
       const message = parseJson(text);
-      if (isAnswer(message) && message["id"] === this.#id) this.#judge(message);
+      if (isAnswer(message) && this.#isOwn(message)) this.#judge(message);
+      else if (isNoMessage(text, message) && held.status < 300) this.#isWithheld = true;
     }
   }
 
@@ -178,12 +181,17 @@ export class Conversation implements Speech {
       message: (text) => this.#rewrite(text),
       unreadable: () => this.#instead(),
       ended: (mayBeMore) => this.#ended(mayBeMore),
+      readsAll: this.#sold !== null,
     });
   }
 
   /** An answer that was kept, for who asks now. */
   again(kept: StoredResponse): StoredResponse {
     const body = Buffer.from(kept.body).toString("utf8");
+    if (this.#isWithheld && this.#sold === null) {
+      const bytes = Buffer.from(this.#unread());
+      return { ...kept, headers: [["Content-Type", "application/json"]], body: bytes };
+    }
     const told = areEventsOf(kept) ? this.#eventsAgain(body) : this.#told(body);
     if (told === body) return kept;
     const bytes = Buffer.from(told);
@@ -210,18 +218,37 @@ export class Conversation implements Speech {
 
   #rewrite(text: string): string | Promise<string> {
     const message = parseJson(text);
-    if (!isAnswer(message)) return text;
-    if (this.call === null || message["id"] !== this.#id) return this.#list.tell(text, message);
-    const first = this.#verdict === null;
-    this.#judge(message);
-    const { result } = message;
     const sold = this.#sold;
+    const first = this.#verdict === null;
+    if (sold !== null && isNoMessage(text, message)) {
+      this.#verdict ??= { kind: "failed", isBackends: true };
+      return first ? sold.refuse().then(() => this.#unread()) : this.#unread();
+    }
+    if (!isAnswer(message)) return text;
+    if (this.call === null || !this.#isOwn(message)) return this.#list.tell(text, message);
+    this.#judge(message);
+    const { result, id } = message;
     if (sold === null || !first) return text;
-    const told = isRecord(result)
-      ? JSON.stringify({ ...message, result: this.#receipted(result) })
-      : text;
+    const isSpelt = !isRecord(result) && id === this.#id;
+    const own = isRecord(result) ? { result: this.#receipted(result) } : {};
+    const told = isSpelt ? text : JSON.stringify({ ...message, ...own, id: this.#id });
     if (this.#verdict?.kind === "goods") return told;
     return sold.refuse().then(() => told);
+  }
+
+  /**
+   * Whether it is the answer to this call: under its id, or the first one, whatever its id says. Readers of ids make
+   * numbers of digits, and other characters of what is none; goods under another id would be had for nothing.
+   */
+  #isOwn(message: Readonly<Record<string, unknown>>): boolean {
+    return message["id"] === this.#id || this.#verdict === null;
+  }
+
+  /** In place of what cannot be read. */
+  #unread(): string {
+    const message = "the answer of the server is no message of JSON-RPC in UTF-8, and is not sold";
+    const error = { code: RPC_ERRORS.internal, message };
+    return JSON.stringify({ jsonrpc: "2.0", id: this.#id, error });
   }
 
   #receipted(result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -272,6 +299,11 @@ const ASKERS: ReadonlySet<unknown> = new Set([
 
 function isAnswer(message: unknown): message is Readonly<Record<string, unknown>> {
   return isRecord(message) && (message["result"] !== undefined || message["error"] !== undefined);
+}
+
+/** Whether something is written that is no message: nothing at all is none that is hidden. */
+function isNoMessage(text: string, message: unknown): boolean {
+  return text.trim() !== "" && !isRecord(message);
 }
 
 function areEventsOf({ headers }: StoredResponse): boolean {

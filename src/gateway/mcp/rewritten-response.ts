@@ -21,6 +21,8 @@ export interface MessageReader {
   readonly unreadable: () => string | null;
   /** The backend has ended its answer. `mayBeMore`: not all of it was read, or what is missing may be fetched elsewhere. */
   readonly ended: (mayBeMore: boolean) => void | Promise<void>;
+  /** Good answers are documents whatever type they say that they have, but for events. Default: those of JSON alone. */
+  readonly readsAll?: boolean;
 }
 
 /** `over`: it was answered in place of the backend. */
@@ -71,7 +73,7 @@ export class RewrittenResponse implements InboundResponse {
     // Whoever keeps the answer has these lines, too.
     const lines = [...given];
     this.#isTold = true;
-    this.#mode = modeOf(status, lines);
+    this.#mode = modeOf(status, lines, this.#reader.readsAll === true);
     this.#mayBeMore = !isPlain(lines);
     this.#head = [status, phrase, lines];
     if (this.#mode === "document") return this;
@@ -227,7 +229,7 @@ export class RewrittenResponse implements InboundResponse {
       return line.startsWith("data:") ? [line.slice(line.startsWith("data: ") ? 6 : 5)] : [];
     });
     const told = data.join("\n");
-    if (!told.trimStart().startsWith("{")) return event;
+    if (!/^\s*[[{]/.test(told)) return event;
     const read = this.#reader.message(told);
     const written = (text: string): Buffer => {
       if (text === told) return event;
@@ -278,6 +280,7 @@ export class RewrittenResponse implements InboundResponse {
   #endDocument(text: string | null): void {
     const body = text === null ? this.#body.whole() : Buffer.from(text);
     const [, , lines] = this.#head ?? [200, "", []];
+    if (text !== null) setLines(lines, ["Content-Type", "application/json"]);
     setLines(lines, ["Content-Length", String(body.length)]);
     this.#writeHead();
     this.#inner.end(body);
@@ -289,11 +292,13 @@ export class RewrittenResponse implements InboundResponse {
   }
 }
 
-function modeOf(status: number, lines: readonly string[]): Mode {
+function modeOf(status: number, lines: readonly string[], readsAll: boolean): Mode {
   const type = valueOf(lines, "content-type") ?? "";
   if (status === 204 || status === 304 || !isPlain(lines)) return "passing";
   if (/^\s*application\/json\s*(?:;|$)/i.test(type)) return "document";
-  return status < 300 && /^\s*text\/event-stream\s*(?:;|$)/i.test(type) ? "events" : "passing";
+  if (status >= 300) return "passing";
+  if (/^\s*text\/event-stream\s*(?:;|$)/i.test(type)) return "events";
+  return readsAll ? "document" : "passing";
 }
 
 function isPlain(lines: readonly string[]): boolean {
