@@ -150,6 +150,9 @@ export class CommandHouse {
     if (held instanceof Response) return held;
     if (held === undefined) return told(404, NO_SESSION, this.#whyOver(id));
     if (held.talker.isFull && method === "POST") return refused(429, "Too many calls at a time.");
+    if (held.talker.isAsked(body)) {
+      return told(400, INVALID_REQUEST, "A call of that id is under way in this session.");
+    }
     held.used = this.#ground.time.now();
     pausing((isPaused) => held.talker.pause(isPaused));
     return held.talker.handle(request, body);

@@ -69,6 +69,13 @@ export class StdioSession {
     return this.#calls.size >= MAX_CALLS;
   }
 
+  /** Whether a call of its id is under way: the answer to one of them would be told in the stream of the other. */
+  isAsked(message: unknown): boolean {
+    if (!isJSONRPCRequest(message)) return false;
+    const asked = looseId(message.id);
+    return [...this.#calls.keys()].some((id) => looseId(id) === asked);
+  }
+
   start(): Promise<void> {
     return this.#transport.start();
   }
@@ -139,6 +146,11 @@ export class StdioSession {
     await Promise.all([...this.#calls.keys()].map((id) => this.#answer(failure(id, told))));
     await this.#transport.close();
   }
+}
+
+/** As a program may take it that makes numbers of digits, or another character of half of one. */
+function looseId(id: string | number): string {
+  return String(id).toWellFormed();
 }
 
 function cancelledBy(message: JSONRPCMessage): string | number | undefined {

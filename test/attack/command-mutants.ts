@@ -54,6 +54,16 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     find: "if (now - since > lifeMs)",
     put: "if (!talker.isBusy && now - since > lifeMs)",
   }),
+  caughtBy(HOUSE_TEST, "takes a second call of the same id", {
+    file: HOUSE,
+    find: "if (held.talker.isAsked(body)) {",
+    put: "if (held.talker.isAsked(null)) {",
+  }),
+  caughtBy(HOUSE_TEST, "takes an id in digits for another one than the number", {
+    file: SESSION,
+    find: "return String(id).toWellFormed();",
+    put: "return JSON.stringify(id);",
+  }),
   caughtBy(HOUSE_TEST, "gives one client all of them", {
     file: HOUSE,
     find: ".length >= perClient) {",

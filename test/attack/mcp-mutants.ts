@@ -23,6 +23,11 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     find: "    if (!names.includes(folded)) continue;\n",
     put: "    if (!names.includes(member)) continue;\n",
   }),
+  caughtBy(MESSAGE_TEST, "passes over members that one reader ends at a NUL", {
+    file: MESSAGE,
+    find: 'const [read = ""] = member.split("\\0", 1);',
+    put: "const read = member;",
+  }),
   caughtBy(MESSAGE_TEST, "lets a call pass that is written in other letters", {
     file: MESSAGE,
     find: "if (isOdd || (method !== CALL && looseName(method) === CALL)) {",

@@ -188,7 +188,9 @@ function messageOf(
 function refuseOtherLetters(members: Members, names: readonly string[]): void {
   const seen = new Set<string>();
   for (const member of members.keys()) {
-    const folded = foldedName(member);
+    // A NUL ends it for some readers.
+    const [read = ""] = member.split("\0", 1);
+    const folded = foldedName(read);
     if (!names.includes(folded)) continue;
     const isSpelt = names.includes(member) || ROUNDS.has(member);
     if (isSpelt && !seen.has(folded)) {

@@ -52,20 +52,24 @@ export class ToolTable {
   /** Whether a backend may have a tool that is not to be had. */
   readonly hides: boolean;
   readonly #exact = new Map<string, ToolKey>();
+  /** As the loosest reader takes them: lists of tools ask for each of their names. */
+  readonly #loose: ReadonlySet<string>;
   /** The longest first. */
-  readonly #prefixes: readonly (readonly [string, ToolKey])[];
+  readonly #prefixes: readonly (readonly [prefix: string, tool: ToolKey, loose: string])[];
 
   constructor({ tools, unpaid, telling }: ToolTableTerms) {
     this.unpaid = unpaid;
     this.telling = telling;
     const hasAll = tools.some(({ name }) => name === ALL);
     this.hides = !hasAll || tools.some(({ isDenied }) => isDenied);
-    const prefixes: [string, ToolKey][] = [];
+    const prefixes: [string, ToolKey, string][] = [];
     for (const tool of tools) {
       const { name } = tool;
-      if (name.endsWith(ALL)) prefixes.push([name.slice(0, -1), tool]);
+      const prefix = name.slice(0, -1);
+      if (name.endsWith(ALL)) prefixes.push([prefix, tool, looseName(prefix)]);
       else this.#exact.set(name, tool);
     }
+    this.#loose = new Set([...this.#exact.keys()].map(looseName));
     this.#prefixes = prefixes.toSorted(([left], [right]) => right.length - left.length);
   }
 
@@ -80,10 +84,10 @@ export class ToolTable {
 
   /** Whether a reader that is as loose as that finds anything that comes before what was found. */
   #mayBeOther(loose: string, strict: ToolKey | undefined): boolean {
-    for (const name of this.#exact.keys()) if (looseName(name) === loose) return true;
-    for (const [prefix, tool] of this.#prefixes) {
+    if (this.#loose.has(loose)) return true;
+    for (const [, tool, prefix] of this.#prefixes) {
       if (tool === strict) return false;
-      if (loose.startsWith(looseName(prefix))) return true;
+      if (loose.startsWith(prefix)) return true;
     }
     return false;
   }

@@ -144,3 +144,26 @@ test("a call without a session hears of the end of its process, and the next one
   time.offsetMs += 1_000;
   expect((await call()).status).toBe(200);
 }, 10_000);
+
+// Else goods that are paid for come in the stream of a free call of the same id, and their own stream has nothing.
+test("two calls of a session that are under way have two ids", async () => {
+  const { house } = houseOf({});
+  const address = "203.0.113.1";
+  const begun = await begin(house, address);
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "Mcp-Session-Id": begun.headers.get("mcp-session-id") ?? "",
+  };
+  const ask = (id: unknown) => {
+    const request = new Request("http://command.invalid/", { method: "POST", headers });
+    const body = { jsonrpc: "2.0", id, method: "ping" };
+    return house.handle(request, { body, address }, () => {});
+  };
+  const again = await ask(1);
+  expect([again.status, await again.json()]).toMatchObject([400, { error: { code: -32_600 } }]);
+  expect((await ask(2)).status).toBe(200);
+  expect((await ask(2)).status).toBe(400);
+  // Some programs make numbers of digits.
+  expect((await ask("2")).status).toBe(400);
+});

@@ -106,6 +106,8 @@ describe("is refused:", () => {
     ],
     ["a name in other letters, too", call({ name: "free", Name: "x" }), -32600],
     ["a name in other letters alone", call({ NAME: "x" }), -32600],
+    ["a name before a NUL", call({ "name\0": "x", name: "free" }), -32600],
+    ["a method before a NUL", call({ name: "x" }, { "method\0": "ping" }), -32600],
     ["_meta in other letters", call({ name: "x", _META: {} }), -32600],
     ["a payment in other letters", call({ name: "x", _meta: { "X402/Payment": {} } }), -32600],
     ["no name", call({}), -32602],
