@@ -316,7 +316,8 @@ export class AgentPurse {
     const id = reserved.value;
     book.keep(id, { payment: null, liveUntil: 0, session: null });
     const told = await errand.askSignedIn(session.value, signal);
-    if (told.kind === "answer" && (told.answer.status ?? 0) < 400) {
+    // Some sell that there is nothing, too.
+    if (told.kind === "answer" && ((told.answer.status ?? 0) < 400 || told.charged !== null)) {
       const reason = told.charged === null ? "nothing was debited" : `debited ${told.charged}`;
       book.conclude(id, { state: "served", transaction: null, reason, answer: told.answer });
     } else if (told.kind === "lost" && !told.neverLeft) {

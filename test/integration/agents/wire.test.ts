@@ -39,10 +39,13 @@ beforeAll(async () => {
     more: "credits: { packs: [$1] }\nmcp: { path: /mcp }",
     routes: `
   GET /cheap: { price: $0.001, description: Cheap, credits: true }
+  GET /missing: { price: $0.001, description: Whether it is there, credits: true, goods: [404] }
   GET /goods/:name: { price: $0.01, description: Goods, mimeType: text/plain }
 `,
-    backend: ({ url }, response) =>
-      response.setHeader("Content-Type", "text/plain").end(`goods of ${url}`),
+    backend: ({ url }, response) => {
+      response.writeHead(url === "/missing" ? 404 : 200, { "content-type": "text/plain" });
+      response.end(`goods of ${url}`);
+    },
   });
 });
 
@@ -188,6 +191,12 @@ test("what was prepaid is used by a session, once, and told", async () => {
   expect(left.facts).toMatchObject({
     today: { spentOrPromised: "$0" },
     prepaid: { balances: [{ dollars: "0.0015", token: "USDC" }] },
+  });
+  // What is sold with a status that is no success is debited, and told so.
+  const missing = await agent.call("buy", { url: `${gateway.url}/missing`, way: "account" });
+  expect(missing).toMatchObject({
+    answer: "goods of /missing",
+    facts: { bought: true, heard: "debited 0.001 USDC" },
   });
   const unpaid = await agent.call("buy", { url: `${gateway.url}/goods/b`, way: "account" });
   expect(unpaid.facts["reason"]).toContain("the account does not pay for it");
