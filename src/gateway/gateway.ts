@@ -68,7 +68,7 @@ import { led, limited, unfit, unpriced, unservable } from "./exits.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { hasRequestBody } from "./message/request-body.ts";
-import { decideByMessage, isOfTools, type ToolsDecision } from "./mcp/deciding.ts";
+import { decideByMessage, isOfTools, whileAsked, type ToolsDecision } from "./mcp/deciding.ts";
 import { readRefusal, type NotTaken } from "./refused.ts";
 import { beginEntry, refuseEntry } from "./request-timeline.ts";
 import { memberOf, membershipsOf } from "./membership.ts";
@@ -193,7 +193,7 @@ export class Gateway {
     const site = generation.siteOf(visitor.request);
     const decision = decideInSpan(site.snapshot, visitor.request);
     return isOfTools(decision)
-      ? this.#serveTools(visitor, decision, generation, site)
+      ? whileAsked(visitor, () => this.#serveTools(visitor, decision, generation, site))
       : this.#serveAs(visitor, decision, generation, site);
   }
 

@@ -8,6 +8,8 @@ const CONVERSATION = "src/gateway/mcp/conversation.ts";
 const READER = "src/pricing/json-body.ts";
 
 const ANSWER_TEST = "test/unit/gateway/mcp/conversation.test.ts";
+const IDS = "src/gateway/mcp/under-way.ts";
+const IDS_TEST = "test/unit/gateway/mcp/under-way.test.ts";
 const MESSAGE_TEST = "test/unit/gateway/mcp/message.test.ts";
 const TABLE_TEST = "test/unit/gateway/mcp/tool-table.test.ts";
 const SHOP_TEST = "test/integration/mcp/sold-tools.test.ts";
@@ -112,6 +114,26 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     file: CONVERSATION,
     find: 'return message["id"] === this.#id || this.#verdict === null;',
     put: 'return message["id"] === this.#id;',
+  }),
+  caughtBy(IDS_TEST, "has one id stand for two messages", {
+    file: IDS,
+    find: "if (held.asked !== asked) return null;",
+    put: "",
+  }),
+  caughtBy(IDS_TEST, "takes an id of a session in digits for another one", {
+    file: IDS,
+    find: "${String(id).toWellFormed()}",
+    put: "${JSON.stringify(id)}",
+  }),
+  caughtBy(IDS_TEST, "keeps ids of what was answered", {
+    file: IDS,
+    find: "if (held.count === 0) this.#held.delete(key);",
+    put: "",
+  }),
+  caughtBy("test/integration/mcp/sold-ids.test.ts", "looks at no ids of a session", {
+    file: DECIDING,
+    find: "if (!isBegun(visitor, message, ground)) {",
+    put: "if (message.id === undefined) {",
   }),
   caughtBy(ANSWER_TEST, "pays back by itself what its buyer has cancelled", {
     file: CONVERSATION,

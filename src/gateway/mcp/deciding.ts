@@ -11,9 +11,16 @@ import { decideSale, type Decision, type FreeDecision, type Snapshot } from "../
 import { readPricedBody, type PricedBody } from "../priced-body.ts";
 import type { Visitor } from "../visitor.ts";
 import { Conversation, hearingOf, type Hearing } from "./conversation.ts";
-import { MAX_MESSAGE_BYTES, readMessage, type RpcCall, type RpcMessage } from "./message.ts";
+import {
+  MAX_MESSAGE_BYTES,
+  readMessage,
+  RPC_ERRORS,
+  type RpcCall,
+  type RpcMessage,
+} from "./message.ts";
 import { ToolList } from "./tool-list.ts";
 import type { ToolTable } from "./tool-table.ts";
+import { UnderWay } from "./under-way.ts";
 
 /** A free route whose requests are looked into. */
 export type ToolsDecision = FreeDecision & {
@@ -29,6 +36,22 @@ const UNCLEAR = "the name is close to that of another tool, or none that all rea
 
 /** Methods of streamable HTTP that carry no message. */
 const WITHOUT_MESSAGE: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
+
+/** Of each backend, and how each request among them ends. */
+const underWay = new WeakMap<ToolsDecision["plan"]["engine"], UnderWay>();
+const endings = new WeakMap<Visitor, () => void>();
+
+/** Serves it, and its message is under way until then. */
+export async function whileAsked<Ending>(
+  visitor: Visitor,
+  serve: () => Promise<Ending>,
+): Promise<Ending> {
+  try {
+    return await serve();
+  } finally {
+    endings.get(visitor)?.();
+  }
+}
 
 /** A request, and by what it is judged. */
 interface Ground {
@@ -88,6 +111,12 @@ function byMessage(visitor: Visitor, message: RpcMessage, ground: Ground): Decis
     const { id, code, detail } = message;
     return { kind: "misread", id, code, detail, meter: decision.plan.meter };
   }
+  if (!isBegun(visitor, message, ground)) {
+    const detail =
+      "the id of the message stands for another one of this session, which is under way";
+    const { meter } = decision.plan;
+    return { kind: "misread", id: message.id, code: RPC_ERRORS.request, detail, meter };
+  }
   const id = message.kind === "list" ? message.id : null;
   if (message.kind !== "call") {
     visitor.speech = conversationOf({ id, call: null }, "status", ground);
@@ -101,6 +130,27 @@ function byMessage(visitor: Visitor, message: RpcMessage, ground: Ground): Decis
   const conversation = conversationOf(called, hearing, ground);
   visitor.speech = conversation;
   return byCall(message, { conversation, inLines }, ground);
+}
+
+/** Whether its id stands for it from now on. */
+function isBegun(
+  visitor: Visitor,
+  message: Exclude<RpcMessage, { kind: "refused" }>,
+  { decision, request }: Ground,
+): boolean {
+  const { id } = message;
+  if (id === null) return true;
+  const { engine } = decision.plan;
+  const ids = underWay.get(engine) ?? new UnderWay();
+  underWay.set(engine, ids);
+  const asked = message.kind === "call" ? message.asked : "";
+  const end = ids.begin({ session: sessionOf(request), id, asked });
+  if (end !== null) endings.set(visitor, end);
+  return end !== null;
+}
+
+function sessionOf({ rawHeaders }: InboundRequest): string {
+  return valuesOf(rawHeaders, "mcp-session-id").join();
 }
 
 function byCall(
@@ -147,7 +197,7 @@ function conversationOf(
 ): Conversation {
   const { plan, path } = decision;
   const list = new ToolList(plan.tools);
-  const session = valuesOf(request.rawHeaders, "mcp-session-id").join();
+  const session = sessionOf(request);
   const revision = valueOf(request.rawHeaders, "mcp-protocol-version");
   const place = snapshot.site + path;
   return new Conversation(message, hearing, list, { place, session, revision });

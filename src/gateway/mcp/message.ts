@@ -57,7 +57,11 @@ export type RpcMessage =
   | RpcCall
   | { readonly kind: "list"; readonly id: RpcId }
   /** Anything else that is a message of JSON-RPC: nothing is sold by it. */
-  | { readonly kind: "other" }
+  | {
+      readonly kind: "other";
+      /** Null: it wants no answer, or is one. */
+      readonly id: RpcId | null;
+    }
   | RefusedMessage;
 
 export interface ReadMessage {
@@ -129,8 +133,8 @@ function outerOf(value: JsonValue): Members {
 function idOf(outer: Members): RpcId | undefined {
   const id = outer.get("id");
   if (typeof id === "string") return id.length <= MAX_ID ? id : undefined;
-  if (typeof id === "number") return id;
-  return typeof id === "bigint" && Number.isSafeInteger(Number(id)) ? Number(id) : undefined;
+  const number = typeof id === "bigint" ? Number(id) : id;
+  return typeof number === "number" && Number.isSafeInteger(number) ? number : undefined;
 }
 
 function messageOf(
@@ -146,7 +150,7 @@ function messageOf(
   const method = outer.get("method");
   if (method === undefined && isAnswer) {
     refuseOtherWords(rawHeaders, undefined, undefined);
-    return { kind: "other" };
+    return { kind: "other", id: null };
   }
   if (typeof method !== "string" || isAnswer) {
     throw new Refused(RPC_ERRORS.request, "a message has a method, or is an answer");
@@ -159,7 +163,7 @@ function messageOf(
   if (method !== CALL) {
     refuseOtherWords(rawHeaders, method, undefined);
     if (params instanceof Map) refuseOtherLetters(params, ["_meta"]);
-    return method === LIST && id !== null ? { kind: "list", id } : { kind: "other" };
+    return method === LIST && id !== null ? { kind: "list", id } : { kind: "other", id };
   }
   if (id === null) {
     const detail = outer.has("id")
