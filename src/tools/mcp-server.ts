@@ -13,6 +13,7 @@ import {
 } from "@modelcontextprotocol/server";
 import type { AskCall, CallOutcome, ToolMessage } from "../gateway/calls/tool-service.ts";
 import {
+  decodeBase64Json,
   encodeHeaderJson,
   PAYMENT_HEADERS,
   PAYMENT_REQUIRED_HEADER,
@@ -20,7 +21,13 @@ import {
 } from "../x402/header.ts";
 import { BAZAAR, sampleOf } from "../x402/bazaar.ts";
 import { isRecord, parseJson } from "../x402/json.ts";
-import { PAYMENT_META, paymentRequiredResult, RECEIPT_META } from "../x402/mcp.ts";
+import {
+  PAYMENT_META,
+  paymentRequiredResult,
+  PRICE_META,
+  RECEIPT_META,
+  withReceipt,
+} from "../x402/mcp.ts";
 import { toolExtension } from "../x402/tool-bazaar.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import packageJson from "../../package.json" with { type: "json" };
@@ -29,8 +36,6 @@ import { toolRequest } from "./tool-request.ts";
 import type { SiteTools } from "./site-tools.ts";
 import type { Tool } from "./tools.ts";
 
-/** Member of a tool's `_meta`: what it costs, for people. */
-const PRICE_META = "x402/price";
 /** Tools on one page of the list. */
 const PAGE_SIZE = 100;
 /** How long a client may keep the list, milliseconds. */
@@ -144,9 +149,7 @@ async function callTool(
   }
   const receipt = receiptOf(outcome);
   const result = resultOf(site, tool, { outcome, target: asked.target });
-  return receipt === undefined
-    ? result
-    : { ...result, _meta: { ...result._meta, [RECEIPT_META]: receipt } };
+  return isRecord(receipt) ? withReceipt(result, receipt) : result;
 }
 
 function resultOf(
@@ -225,7 +228,9 @@ function receiptOf(outcome: CallOutcome): unknown {
   if (outcome.kind === "elsewhere") return undefined;
   for (const name of Object.values(RECEIPT_HEADERS)) {
     const value = headerOf(outcome, name.toLowerCase());
-    if (value !== undefined) return parseJson(Buffer.from(value, "base64").toString("utf8"));
+    if (value === undefined) continue;
+    const read = decodeBase64Json(value, name);
+    return read.ok ? read.value : undefined;
   }
   return undefined;
 }

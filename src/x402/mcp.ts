@@ -15,6 +15,8 @@ import type { SettleResponse, X402_VERSION_2, X402Version } from "./x402.ts";
 export const PAYMENT_META = "x402/payment";
 /** Member of a result's `_meta`, and of what is told of a settlement that failed. */
 export const RECEIPT_META = "x402/payment-response";
+/** Member of a listed tool's `_meta`: what it costs, for people; of our own, the protocol has none. */
+export const PRICE_META = "x402/price";
 /** In what the text of earlier sellers wraps it: `{ "x402/error": { code, message, data } }`. */
 export const ERROR_MEMBER = "x402/error";
 /** The code in there, and of a JSON-RPC error of version 1. */

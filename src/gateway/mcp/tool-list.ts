@@ -1,9 +1,7 @@
 /** A list of tools on its way to a client: without those that are not to be had, and with what the others cost. */
 import { isRecord } from "../../x402/json.ts";
+import { PRICE_META } from "../../x402/mcp.ts";
 import type { ToolTable } from "./tool-table.ts";
-
-/** Member of a tool's `_meta`: what it costs, for people. */
-const PRICE_META = "x402/price";
 
 export class ToolList {
   readonly #table: ToolTable;

@@ -1,40 +1,10 @@
 /** What a backend's answer to a call that is paid for is worth, however it is written: nobody has goods that are not sold. */
-import { EventEmitter } from "node:events";
 import { expect, test } from "vitest";
 import { Conversation } from "../../../../src/gateway/mcp/conversation.ts";
 import type { RpcId } from "../../../../src/gateway/mcp/message.ts";
 import { ToolList } from "../../../../src/gateway/mcp/tool-list.ts";
 import { ToolTable } from "../../../../src/gateway/mcp/tool-table.ts";
-import type { InboundResponse } from "../../../../src/gateway/message/inbound.ts";
-
-class Sent extends EventEmitter implements InboundResponse {
-  text = "";
-  lines: readonly string[] = [];
-  headersSent = false;
-  destroyed = false;
-  writableFinished = false;
-  writableEnded = false;
-  readonly writableLength = 0;
-  writeHead(_: number, ...rest: [string[]] | [string, string[]]): void {
-    this.lines = rest.length === 1 ? rest[0] : rest[1];
-    this.headersSent = true;
-  }
-  writeContinue(): void {}
-  flushHeaders(): void {}
-  addTrailers(): void {}
-  write(chunk: Uint8Array): boolean {
-    this.text += Buffer.from(chunk).toString();
-    return true;
-  }
-  end(chunk?: Uint8Array | string): void {
-    if (chunk !== undefined) this.text += Buffer.from(chunk).toString();
-    this.writableEnded = true;
-    this.emit("ended");
-  }
-  destroy(): void {
-    this.destroyed = true;
-  }
-}
+import { SentResponse } from "./sent-response.ts";
 
 const GOODS = { content: [{ type: "text", text: "AAPL: 42" }] };
 
@@ -51,7 +21,7 @@ async function answered(id: RpcId, type: string, body: string | Buffer) {
   const refuse = async () => void (refusals += 1);
   const settlement = { success: true, transaction: "0x1", network: "base", payer: "0x2" } as const;
   conversation.sold({ settlement, version: 1, refuse });
-  const sent = new Sent();
+  const sent = new SentResponse();
   const ended = new Promise((resolve) => sent.once("ended", resolve));
   const response = conversation.through(sent);
   response.writeHead(200, "OK", ["Content-Type", type]);

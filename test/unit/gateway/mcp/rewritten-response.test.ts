@@ -1,5 +1,4 @@
 /** What is read of an answer as it passes, in whichever pieces it comes, and what is too large for that. */
-import { EventEmitter } from "node:events";
 import { describe, expect, test } from "vitest";
 import {
   MAX_READ_BYTES,
@@ -7,41 +6,13 @@ import {
   RewrittenResponse,
   type MessageReader,
 } from "../../../../src/gateway/mcp/rewritten-response.ts";
-import type { InboundResponse } from "../../../../src/gateway/message/inbound.ts";
-
-class Sent extends EventEmitter implements InboundResponse {
-  text = "";
-  head: readonly unknown[] = [];
-  headersSent = false;
-  destroyed = false;
-  writableFinished = false;
-  writableEnded = false;
-  readonly writableLength = 0;
-  writeHead(...head: readonly unknown[]): void {
-    this.head = head;
-    this.headersSent = true;
-  }
-  writeContinue(): void {}
-  flushHeaders(): void {}
-  addTrailers(): void {}
-  write(chunk: Uint8Array): boolean {
-    this.text += Buffer.from(chunk).toString();
-    return true;
-  }
-  end(chunk?: Uint8Array | string): void {
-    if (chunk !== undefined) this.text += Buffer.from(chunk).toString();
-    this.writableEnded = true;
-  }
-  destroy(): void {
-    this.destroyed = true;
-  }
-}
+import { SentResponse } from "./sent-response.ts";
 
 const EVENTS = ["Content-Type", "text/event-stream"];
 const JSON_LINES = ["Content-Type", "application/json", "Content-Length", "9"];
 
 function passed(lines: readonly string[], reader: Partial<MessageReader> = {}) {
-  const sent = new Sent();
+  const sent = new SentResponse();
   const read: string[] = [];
   const ended: boolean[] = [];
   const response = new RewrittenResponse(sent, {
