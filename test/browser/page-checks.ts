@@ -1,6 +1,4 @@
 /** What every page of ours is checked for: what axe finds in it, in each look, and whom it asks. */
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
@@ -13,7 +11,12 @@ export const LOOKS: Readonly<Record<string, TabOptions>> = {
   "320 px": { colorScheme: "light", width: 320 },
 };
 
-let folder: Promise<string> | undefined;
+/** A picture of the page for people to look at, where `SCREENSHOTS` names a folder for it. */
+export async function takePicture(page: Page, name: string): Promise<void> {
+  const folder = process.env["SCREENSHOTS"];
+  if (folder === undefined) return;
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+}
 
 /** axe's findings, each with the elements that it is about. */
 export async function axeFindings(page: Page): Promise<readonly string[]> {
@@ -42,7 +45,7 @@ export interface LookFindings {
   readonly origins: readonly string[];
 }
 
-/** Opens the page in one look; `SCREENSHOTS` names a folder for pictures, default: one of its own. */
+/** Opens the page in one look. */
 export async function lookAt(
   browser: Browser,
   { url, look, name }: { readonly url: string; readonly look: TabOptions; readonly name: string },
@@ -52,12 +55,7 @@ export async function lookAt(
   await tab.page.evaluate(
     "for (const each of document.querySelectorAll('details')) each.open = true",
   );
-  folder ??= mkdtemp(join(tmpdir(), "coinslot-pages-"));
-  const place = process.env["SCREENSHOTS"] ?? (await folder);
-  const file = `${name}-${look.colorScheme ?? ""}-${look.width ?? ""}.png`;
-  const picture = { path: join(place, file), fullPage: true };
-  // A busy Chromium has no frame to give at times, which says nothing of the page.
-  await tab.page.screenshot(picture).catch(() => tab.page.screenshot(picture));
+  await takePicture(tab.page, `${name}-${look.colorScheme ?? ""}-${look.width ?? ""}`);
   return {
     axe: await axeFindings(tab.page),
     faults: tab.faults,

@@ -1,32 +1,20 @@
 /** What the page lets nobody do, and who can read it: hostile text, programs, screen readers, small screens. */
 import { once } from "node:events";
-import { mkdtemp } from "node:fs/promises";
 import { request, type IncomingMessage } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import axe from "axe-core";
 import { encode } from "uqr";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Browser, Page } from "playwright-core";
 import { MAX_PAGE_BYTES } from "../../src/web/paywall-page.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab } from "./chromium.ts";
 import { injectEvmWallet } from "./evm-wallet.ts";
+import { axeFindings, takePicture } from "./page-checks.ts";
 import { HOSTILE, openShop, type Shop } from "./stage.ts";
 
 vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
 
 const BASE_SEPOLIA = 84_532;
-
-async function violations(page: Page): Promise<unknown> {
-  // Evaluated by the debugger, which the page's policy does not bind.
-  await page.evaluate(axe.source);
-  const found = Object(await page.evaluate("axe.run()"));
-  return found.violations.map(({ id, nodes }: { id: string; nodes: { html: string }[] }) => {
-    return { id, nodes: nodes.map(({ html }) => html) };
-  });
-}
 
 async function hrefOf(page: Page, name: string): Promise<string | null> {
   return page.getByRole("link", { name }).getAttribute("href");
@@ -35,11 +23,8 @@ async function hrefOf(page: Page, name: string): Promise<string | null> {
 describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
   let shop: Shop;
   let browser: Browser;
-  /** For looking at; `SCREENSHOTS` says where. */
-  let pictures: string;
 
   beforeAll(async () => {
-    pictures = process.env["SCREENSHOTS"] ?? (await mkdtemp(join(tmpdir(), "coinslot-pictures-")));
     [shop, browser] = await Promise.all([openShop({ workers: 1 }), openBrowser()]);
   });
 
@@ -115,24 +100,23 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
       const given = { account, rpcUrl, chainId: BASE_SEPOLIA, declines };
       const wallet = await injectEvmWallet(page, given);
       await page.goto(`${shop.url}/weather?${colorScheme}`);
-      const take = (name: string): Promise<unknown> =>
-        page.screenshot({ path: join(pictures, `${name}-${colorScheme}.png`), fullPage: true });
-      expect(await violations(page)).toEqual([]);
+      const take = (name: string): Promise<void> => takePicture(page, `${name}-${colorScheme}`);
+      expect(await axeFindings(page)).toEqual([]);
       await take("offer");
       await page.getByText("Pay with a program").click();
       await page.getByRole("button", { name: /^Pay/ }).click();
       await page.getByRole("status").getByText("You declined").waitFor();
-      expect(await violations(page)).toEqual([]);
+      expect(await axeFindings(page)).toEqual([]);
       await take("declined");
       wallet.relent();
       shop.failures.push(502);
       await page.getByRole("button", { name: /^Pay/ }).click();
       await page.getByRole("status").getByText("(502)").waitFor();
-      expect(await violations(page)).toEqual([]);
+      expect(await axeFindings(page)).toEqual([]);
       await take("unserved");
       await page.getByRole("button", { name: "Try again" }).click();
       await page.getByRole("heading", { name: "Paid: here it is" }).waitFor();
-      expect(await violations(page)).toEqual([]);
+      expect(await axeFindings(page)).toEqual([]);
       await take("bought");
     });
   }
@@ -147,13 +131,13 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.getByText("Pay with a program").click();
     const width = (): Promise<unknown> => page.evaluate("document.documentElement.scrollWidth");
     expect(await width()).toBe(320);
-    await page.screenshot({ path: join(pictures, "offer-320.png"), fullPage: true });
+    await takePicture(page, "offer-320");
     await page.getByRole("button", { name: /^Pay/ }).click();
     await page.frameLocator("iframe").getByText("The whole story").waitFor();
     expect(await width()).toBe(320);
-    await page.screenshot({ path: join(pictures, "bought-320.png"), fullPage: true });
+    await takePicture(page, "bought-320");
     await page.setViewportSize({ width: 1_000, height: 800 });
-    await page.screenshot({ path: join(pictures, "bought-wide.png") });
+    await takePicture(page, "bought-wide");
   });
 
   it.each([
@@ -185,7 +169,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
         row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : "")),
       );
       expect(drawn).toBe(squares.join(""));
-      expect(await violations(page)).toEqual([]);
+      expect(await axeFindings(page)).toEqual([]);
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
       await page.getByRole("radio", { name: "Solana" }).check();
       const origin = encodeURIComponent(new URL(url).origin);
@@ -228,6 +212,6 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.getByText("Pay with a program").click();
     await page.getByText("wrapFetchWithPaymentFromConfig(fetch").waitFor();
     await page.getByRole("link", { name: "All that is sold here" }).waitFor();
-    await page.screenshot({ path: join(pictures, "no-script.png"), fullPage: true });
+    await takePicture(page, "no-script");
   });
 });

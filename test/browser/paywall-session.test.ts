@@ -1,5 +1,4 @@
 /** A person signs in on the page that sells: gets what is his, and pays from what he has prepaid, by a press of a button. */
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Browser, Page, Route } from "playwright-core";
 import { present, sign } from "../support/buyer.ts";
@@ -13,7 +12,7 @@ import {
   type TabOptions,
 } from "./chromium.ts";
 import { injectEvmWallet, type EvmWallet } from "./evm-wallet.ts";
-import { axeFindings } from "./page-checks.ts";
+import { axeFindings, takePicture } from "./page-checks.ts";
 import { openShop, type Shop } from "./stage.ts";
 
 vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
@@ -89,13 +88,6 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     return Object(told).credits[0].amount;
   }
 
-  async function shot(page: Page, name: string): Promise<void> {
-    const folder = process.env["SCREENSHOTS"];
-    if (folder !== undefined) {
-      await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
-    }
-  }
-
   it("pays from a balance by one press, having said the price, and never by Reload or Back", async () => {
     const path = "/prepaid?a=1";
     await using tab = await open(path, await saver());
@@ -111,7 +103,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(soldAt(path)).toBe(0);
     expect(await page.getByRole("button", SIGN_IN).count()).toBe(0);
     expect(await axeFindings(page)).toEqual([]);
-    await shot(page, "prepaid");
+    await takePicture(page, "prepaid");
     const signatures = wallet.methods().length;
     await page.getByRole("button", { name: "Pay $0.01 from your balance" }).dblclick();
     await page.getByRole("heading", PAID).waitFor();
@@ -121,7 +113,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     expect(await page.locator("#receipt").innerText()).not.toContain("Transaction");
     expect([soldAt(path), wallet.methods().length]).toEqual([1, signatures]);
     expect(await axeFindings(page)).toEqual([]);
-    await shot(page, "prepaid-bought");
+    await takePicture(page, "prepaid-bought");
     await expect.poll(() => balanceIn(page), SOON).toBe("10000");
     await page.goto(`${shop.url}/health`);
     await page.goBack();
@@ -272,7 +264,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
       await page.getByRole("button", FROM_BALANCE).waitFor();
       const width = (): Promise<unknown> => page.evaluate("document.documentElement.scrollWidth");
       expect([await width(), await axeFindings(page)]).toEqual([320, []]);
-      await shot(page, `prepaid-320-${colorScheme}`);
+      await takePicture(page, `prepaid-320-${colorScheme}`);
       await page.getByRole("button", FROM_BALANCE).click();
       await page.getByRole("heading", PAID).waitFor();
       expect([await width(), await axeFindings(page)]).toEqual([320, []]);

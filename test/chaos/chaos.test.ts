@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { runRolling } from "./rolling.ts";
 import { runChaos, runsOf, type ChaosOptions } from "./run.ts";
-import { PLACES } from "./stock-customer.ts";
 
 /** `npm run chaos` is the long form. */
 const SHORT = {
@@ -55,8 +54,9 @@ describe("a thief who shows every payment that is broadcast", () => {
         stolen: 0,
         robbed: 0,
         "charged more than once": 0,
-        "places of customers": PLACES.length,
       });
+      // They roam at random, so that a short run may have no sale in one of them.
+      expect(counts["places of customers"]).toBeGreaterThan(1);
       expect(counts["payments that the thief saw"]).toBeGreaterThan(each.purchases / 2);
       expect(counts["thief's shows"]).toBeGreaterThan(each.purchases);
     },
