@@ -19,7 +19,7 @@ import {
   type AllowedSeller,
   type Dollars,
 } from "./allowance.ts";
-import type { Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
+import type { AskFault, Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
 import { keyOf, type AgentPurchase, type PurchaseBook, type Way } from "./purchase-book.ts";
 import type { ToldAnswer } from "./told-answer.ts";
 
@@ -82,7 +82,13 @@ export type Bought =
   /** A person has to agree first. */
   | { readonly kind: "ask"; readonly price: OfferedPrice }
   /** Nothing is signed. */
-  | { readonly kind: "not bought"; readonly reason: string; readonly weighed: readonly Weighed[] };
+  | {
+      readonly kind: "not bought";
+      readonly reason: string;
+      readonly weighed: readonly Weighed[];
+      /** What to do about it; null: nothing that an agent could. */
+      readonly advice: string | null;
+    };
 
 /** What a call would cost. */
 export interface Estimate {
@@ -106,11 +112,12 @@ export class AgentPurse {
     this.#time = options.time ?? systemTime;
   }
 
-  /** Asks without paying; a sentence where nobody may be asked, or nothing can be read. */
-  async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, string>> {
+  /** Asks without paying. */
+  async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, AskFault>> {
     const seller = sellerAt(errand.url, this.#options.allowance.sellers);
-    if (!seller.ok) return seller;
-    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE) return err(BUSY);
+    if (!seller.ok) return err({ reason: seller.error, isAway: false });
+    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE)
+      return err({ reason: BUSY, isAway: false });
     this.#estimates += 1;
     try {
       const first = await errand.ask(AbortSignal.any([signal, this.#options.signal]));
@@ -203,7 +210,7 @@ export class AgentPurse {
     const { allowance, book } = this.#options;
     const purse = this.#options.key;
     const first = await errand.ask(AbortSignal.any([wanted.signal, this.#options.signal]));
-    if (!first.ok) return notBought(first.error);
+    if (!first.ok) return { ...notBought(first.error.reason), advice: adviceOf(first.error) };
     const { price, objection, weighed } = this.#estimated(first.value, seller);
     if (first.value.kind === "answer") return { ...first.value, kind: "free" };
     if (price === null || objection !== undefined || purse === null)
@@ -280,7 +287,7 @@ export class AgentPurse {
     const purchase = book.byId(id);
     if (purchase === undefined) return notBought("the book has lost the purchase");
     if (state === "served") return { kind: "served", purchase, isRepeated: false };
-    if (state === "void") return notBought(`nothing was paid: ${reason}`);
+    if (state === "void") return { ...notBought(`nothing was paid: ${reason}`), advice: AWAY };
     const advice =
       state === "refused"
         ? `the seller refuses the payment; it is void from ${isoOf(purchase.liveUntil)} on, and only then another one is signed for this call`
@@ -356,6 +363,8 @@ interface Shown {
 
 const BUSY = `${MAX_CALLS_AT_ONCE} calls are being made already: ask again when one of them is over`;
 const DRY = "this is a dry run: the owner has nothing signed";
+const AWAY =
+  "no answer came, and the seller has no payment: make the same call again when it may be back";
 const NOT_KEPT =
   "it was bought and answered, and the answer is not kept any more; another occasion buys it anew";
 const OVER =
@@ -363,8 +372,16 @@ const OVER =
 const ACCOUNT_LOST =
   "the answer was lost, and the balance may have paid for it: `balance` tells what is left, and another occasion asks anew";
 
-function notBought(reason: string, weighed: readonly Weighed[] = []): Bought {
-  return { kind: "not bought", reason, weighed };
+function notBought(
+  reason: string,
+  weighed: readonly Weighed[] = [],
+): Extract<Bought, { readonly kind: "not bought" }> {
+  return { kind: "not bought", reason, weighed, advice: null };
+}
+
+/** Null: it would bring the same again. */
+export function adviceOf({ isAway }: AskFault): string | null {
+  return isAway ? AWAY : null;
 }
 
 function isSame(price: OfferedPrice, agreed: Agreement | null): boolean {

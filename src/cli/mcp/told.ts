@@ -69,7 +69,10 @@ export function boughtText(bought: Exclude<Bought, { readonly kind: "ask" }>): T
         advice: printable(bought.advice),
       });
     case "not bought":
-      return refusal(bought.reason, offersOf(bought.weighed));
+      return refusal(bought.reason, {
+        ...(bought.advice !== null && { advice: bought.advice }),
+        ...offersOf(bought.weighed),
+      });
   }
 }
 

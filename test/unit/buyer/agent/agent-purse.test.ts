@@ -12,7 +12,7 @@ import { readSeller, type Allowance } from "../../../../src/buyer/agent/allowanc
 import type { Errand, ErrandOutcome } from "../../../../src/buyer/agent/errand.ts";
 import { PurchaseBook } from "../../../../src/buyer/agent/purchase-book.ts";
 import { readQuoteJson } from "../../../../src/buyer/offer.ts";
-import { ok } from "../../../../src/x402/result.ts";
+import { err, ok } from "../../../../src/x402/result.ts";
 
 const CENT = 10n ** 34n;
 const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -183,7 +183,10 @@ describe("a call", () => {
 
   test("that never left costs nothing of any budget", async () => {
     script = [{ kind: "refused", reason: "nothing listens there", neverLeft: true }];
-    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "not bought" });
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({
+      kind: "not bought",
+      advice: expect.stringContaining("call again"),
+    });
     expect(book.spent(now, "api.example.com").inAll).toBe(0n);
     // After it has once been refused, it has left.
     script = [
@@ -193,6 +196,19 @@ describe("a call", () => {
     await purse().buy(wanted(errand("b")));
     await purse().buy(wanted(errand("b")));
     expect(book.spent(now, "api.example.com").inAll).toBe(CENT);
+  });
+
+  test("whose seller is away costs nothing, and may be made again, as one that makes no sense may not", async () => {
+    const away = (isAway: boolean): Errand => ({
+      ...errand("a"),
+      ask: async () => err({ reason: "no", isAway }),
+    });
+    const lost = await purse().buy(wanted(away(true)));
+    expect(lost).toMatchObject({ reason: "no", advice: expect.stringContaining("call again") });
+    const senseless = await purse().buy(wanted(away(false)));
+    expect(senseless).toMatchObject({ kind: "not bought", reason: "no", advice: null });
+    expect(book.list(1)).toEqual([]);
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "served" });
   });
 
   test("that was cancelled before anything was signed is not bought", async () => {
