@@ -80,8 +80,32 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "lets two processes have one book",
     file: BOOK,
-    find: 'lock.exec("BEGIN EXCLUSIVE");',
-    put: 'lock.exec("BEGIN");',
+    find: "locking_mode = EXCLUSIVE",
+    put: "locking_mode = NORMAL",
+  },
+  {
+    name: "opens a book that has two names",
+    file: BOOK,
+    find: "if (found?.names !== 1n) {",
+    put: "if (found === undefined) {",
+  },
+  {
+    name: "buys on when its book was moved away",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.names === 1n",
+  },
+  {
+    name: "buys on when its book has got another name",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.identity === this.#identity",
+  },
+  {
+    name: "leaves what is done in a log beside the book",
+    file: BOOK,
+    find: "journal_mode = TRUNCATE",
+    put: "journal_mode = WAL",
   },
   {
     name: "counts what the last process has not signed",
