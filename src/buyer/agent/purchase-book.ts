@@ -68,7 +68,13 @@ export type NewPurchase = Pick<
 export type Sent = Pick<AgentPurchase, "payment" | "liveUntil" | "session">;
 
 /** What is known of a purchase after it was presented. */
-export type PurchaseOutcome = Pick<AgentPurchase, "state" | "transaction" | "reason" | "answer">;
+export interface PurchaseOutcome extends Pick<
+  AgentPurchase,
+  "state" | "transaction" | "reason" | "answer"
+> {
+  /** What it has cost; default: what was reserved. */
+  readonly dollars?: Dollars;
+}
 
 /** Purchases that are kept; older ones go, as far as they count in no budget and are not open. */
 export const MAX_PURCHASES = 10_000;
@@ -161,8 +167,8 @@ export class PurchaseBook {
   spent(now: number, seller: string): Spent {
     const rows = this.#all(
       `SELECT seller, dollars FROM purchases
-       WHERE way = 'payment' AND ((day >= ?1 AND state <> 'void')
-         OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2))`,
+       WHERE (day >= ?1 AND state <> 'void')
+         OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2)`,
       dayOf(now),
       now,
     );
@@ -229,9 +235,10 @@ export class PurchaseBook {
   }
 
   /** Durable when it returns. What was paid stays paid, and what was served stays served. */
-  conclude(id: number, { state, transaction, reason, answer }: PurchaseOutcome): void {
+  conclude(id: number, { state, transaction, reason, answer, dollars }: PurchaseOutcome): void {
     this.#run(
       `UPDATE purchases SET state = ?2, transaction_id = coalesce(?3, transaction_id), reason = ?4, answer = ?5,
+         dollars = coalesce(?6, dollars),
          payment = CASE WHEN ?2 IN ('served', 'void') THEN NULL ELSE payment END
        WHERE id = ?1 AND state <> 'served'`,
       id,
@@ -239,6 +246,7 @@ export class PurchaseBook {
       transaction,
       reason.slice(0, MAX_REASON).toWellFormed(),
       answer === null ? null : JSON.stringify(answer),
+      dollars === undefined ? null : String(dollars),
     );
     this.#run(
       `UPDATE purchases SET answer = NULL WHERE answer IS NOT NULL AND id <=

@@ -135,7 +135,7 @@ class Desk {
     const wanted = { errand, way, occasion, signal, agreed: agreed.value };
     const bought = await opened.value.purse.buy(wanted);
     if (bought.kind !== "ask") return boughtText(bought);
-    const asked = question(errand.what, bought.price);
+    const asked = question(errand.what, bought.price, way);
     if (!canAsk(this.#server, context)) {
       return refusal(
         `the owner wants to be asked before so much is paid, and this client cannot ask (it has no elicitation): ${asked}`,

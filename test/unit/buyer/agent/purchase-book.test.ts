@@ -86,9 +86,12 @@ test("what is reserved, signed, refused, served and over counts for its day, and
   book.keep(unsent, sent(NOON + HOUR));
   book.conclude(unsent, known("void"));
   expect(book.spent(NOON, "a").inAll).toBe(25n);
-  // A balance was paid for when it was bought.
-  reserve(book, { way: "account", dollars: 100n });
-  expect(book.spent(NOON, "a").inAll).toBe(25n);
+  // What an account may have been debited counts, and then what it was.
+  const debited = reserve(book, { way: "account", dollars: 100n });
+  book.keep(debited, { payment: null, liveUntil: 0, session: null });
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 125n, atSeller: 105n });
+  book.conclude(debited, known("served", { dollars: 7n }));
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 32n, atSeller: 12n });
 });
 
 test("what can still be settled counts on the next day, too, and only as long as it can", () => {
