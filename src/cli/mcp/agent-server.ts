@@ -9,7 +9,7 @@ import {
   type InputRequiredResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
-import type { Agreement } from "../../buyer/agent/agent-purse.ts";
+import { adviceOf, type Agreement } from "../../buyer/agent/agent-purse.ts";
 import { sellerAt, sellersBudget, type Allowance } from "../../buyer/agent/allowance.ts";
 import type { Errand } from "../../buyer/agent/errand.ts";
 import { HttpErrand } from "../../buyer/agent/http-errand.ts";
@@ -115,7 +115,9 @@ class Desk {
     const opened = await this.#options.open();
     if (!opened.ok) return refusal(opened.error);
     const estimate = await opened.value.purse.estimate(errand, mcpReq.signal);
-    return estimate.ok ? quoteText(errand.what, estimate.value) : refusal(estimate.error);
+    if (estimate.ok) return quoteText(errand.what, estimate.value);
+    const advice = adviceOf(estimate.error);
+    return refusal(estimate.error.reason, advice === null ? {} : { advice });
   };
 
   readonly buy: Handler = async (args, context) => {
@@ -133,7 +135,7 @@ class Desk {
     const wanted = { errand, way, occasion, signal, agreed: agreed.value };
     const bought = await opened.value.purse.buy(wanted);
     if (bought.kind !== "ask") return boughtText(bought);
-    const asked = question(errand.what, bought.price);
+    const asked = question(errand.what, bought.price, way);
     if (!canAsk(this.#server, context)) {
       return refusal(
         `the owner wants to be asked before so much is paid, and this client cannot ask (it has no elicitation): ${asked}`,
