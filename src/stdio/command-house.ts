@@ -73,6 +73,8 @@ export class CommandHouse {
   readonly #callers = new Map<string, Held<StdioCaller>>();
   /** All that live, by whose they are. */
   readonly #living = new Map<StdioProcess, string>();
+  /** For whom room is being made: who asks many times at once has no more than his share. */
+  readonly #waiting = new Map<symbol, string>();
   readonly #ended = new Map<string, string>();
   readonly #closing = new AbortController();
   #failures = 0;
@@ -255,11 +257,14 @@ export class CommandHouse {
       const seconds = Math.ceil((this.#notBefore - now) / 1000);
       return refused(503, "The server ends as soon as it is started.", seconds);
     }
-    if ([...this.#living.values()].filter((each) => each === network).length >= perClient) {
+    const theirs = [...this.#living.values(), ...this.#waiting.values()];
+    if (theirs.filter((each) => each === network).length >= perClient) {
       return refused(429, `At most ${perClient} sessions for one client.`);
     }
-    if (this.#living.size >= processes) {
-      await this.#makeRoom();
+    if (theirs.length >= processes) {
+      const waiting = Symbol("for a place");
+      this.#waiting.set(waiting, network);
+      await this.#makeRoom().finally(() => this.#waiting.delete(waiting));
       if (this.#living.size >= processes) return refused(503, "All sessions are taken.");
     }
     const { name } = this.#settings;

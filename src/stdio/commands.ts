@@ -10,7 +10,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import { nestsAtMost, parseJson } from "../x402/json.ts";
 import { CommandHouse, refused, type CommandSettings } from "./command-house.ts";
+import { MessageReading } from "./message-reading.ts";
+import { MAX_LEVELS } from "./stdio-process.ts";
 
 const OURS_ALONE = 0o700;
 
@@ -82,9 +85,10 @@ export class Commands {
   async #open(settings: CommandSettings): Promise<void> {
     const { name } = settings;
     const house = new CommandHouse(settings, this.#ground);
+    const reading = new MessageReading();
     const server = createServer((request, response) => {
       const most = this.#most.get(name) ?? settings.messageBytes;
-      void serve({ house, most }, request, response);
+      void serve({ house, reading, most }, request, response);
     });
     // Whoever asks has deadlines of his own.
     server.requestTimeout = 0;
@@ -104,15 +108,22 @@ async function close({ house, server }: Opened): Promise<void> {
   await closed;
 }
 
+interface Served {
+  readonly house: CommandHouse;
+  readonly reading: MessageReading;
+  /** Of one message, bytes. */
+  readonly most: number;
+}
+
 async function serve(
-  { house, most }: { readonly house: CommandHouse; readonly most: number },
+  { house, reading, most }: Served,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const left = new AbortController();
   response.on("close", () => left.abort());
   try {
-    const read = await readJson(request, most);
+    const read = await readJson(request, { reading, most });
     let { pause } = NOBODY_WAITS;
     const answer =
       read instanceof Response
@@ -131,22 +142,18 @@ async function serve(
 /** What the body says, and who asks: the gateway writes that, and nobody else can ask here. */
 async function readJson(
   request: IncomingMessage,
-  most: number,
+  { reading, most }: Pick<Served, "reading" | "most">,
 ): Promise<Response | { readonly body: unknown; readonly address: string }> {
   const [address = ""] = String(request.headers["x-forwarded-for"] ?? "").split(",", 1);
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of request as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes <= most) parts.push(part);
-  }
-  if (bytes > most) return refused(413, `A message has at most ${most} bytes.`);
-  if (bytes === 0) return { body: undefined, address };
-  try {
-    return { body: JSON.parse(Buffer.concat(parts).toString()), address };
-  } catch {
-    return refused(400, "The body is no JSON.");
-  }
+  const read = await reading.read(request, most);
+  if (read.kind === "large") return refused(413, `A message has at most ${most} bytes.`);
+  if (read.kind === "slow") return refused(503, "Others needed the room meanwhile: say it faster.");
+  if (read.bytes.length === 0) return { body: undefined, address };
+  const body = parseJson(read.bytes.toString());
+  if (body === undefined) return refused(400, "The body is no JSON.");
+  return nestsAtMost(body, MAX_LEVELS)
+    ? { body, address }
+    : refused(400, `A message nests at most ${MAX_LEVELS} levels.`);
 }
 
 function webRequest({ method = "GET", headers }: IncomingMessage, signal: AbortSignal): Request {
