@@ -5,6 +5,7 @@
  *     npm run prove:agents -- --mutants
  */
 import { failsIn, inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
@@ -14,9 +15,10 @@ const ALLOWANCE = "src/buyer/agent/allowance.ts";
 const BOOK = "src/buyer/agent/purchase-book.ts";
 const PURSE = "src/buyer/agent/agent-purse.ts";
 /** What has to find them. */
-const TESTS = ["unit/buyer/agent"];
+const TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
 
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
+  ...HOSTILE_MUTANTS,
   {
     name: "lets one call cost anything",
     file: ALLOWANCE,

@@ -77,6 +77,9 @@ export const MAX_KEPT_ANSWERS = 256;
 /** Longest sentence that is kept, characters. */
 const MAX_REASON = 500;
 
+/** Of the file. */
+const VERSION = 1;
+
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS purchases (
   id INTEGER PRIMARY KEY,
@@ -104,7 +107,7 @@ CREATE INDEX IF NOT EXISTS purchases_by_key ON purchases (key);
 CREATE INDEX IF NOT EXISTS purchases_by_day ON purchases (day);
 CREATE INDEX IF NOT EXISTS purchases_live ON purchases (live_until) WHERE state IN ('open', 'refused');
 CREATE INDEX IF NOT EXISTS purchases_answered ON purchases (id) WHERE answer IS NOT NULL;
-PRAGMA user_version = 1;
+PRAGMA user_version = ${VERSION};
 `;
 
 export class PurchaseBook {
@@ -121,15 +124,25 @@ export class PurchaseBook {
    * is a book that nobody reads again.
    */
   static open(path: string): Result<PurchaseBook, string> {
+    const opened: DatabaseSync[] = [];
+    const failed = (reason: string): Result<never, string> => {
+      // Else nobody has it, and whoever tries again is told that somebody does.
+      for (const each of opened.toReversed()) each.close();
+      return err(reason);
+    };
     try {
       const file = path === ":memory:" ? path : madeFile(path);
       const lock = path === ":memory:" ? null : lockOf(file);
       if (lock === undefined) {
-        return err(
+        return failed(
           `another process has the purchases of ${path} open: end it, or give each its own --state, which has budgets of its own`,
         );
       }
+      if (lock !== null) opened.push(lock);
       const database = new DatabaseSync(file);
+      opened.push(database);
+      const foreign = foreignerOf(database);
+      if (foreign !== null) return failed(`the purchases of ${path} cannot be opened: ${foreign}`);
       database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
       database.exec(SCHEMA);
       // Whoever reserved them is gone, and has signed nothing that is not written.
@@ -137,7 +150,7 @@ export class PurchaseBook {
       return ok(new PurchaseBook(database, lock));
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      return err(`the purchases of ${path} cannot be opened: ${reason}`);
+      return failed(`the purchases of ${path} cannot be opened: ${reason}`);
     }
   }
 
@@ -276,6 +289,16 @@ function madeFile(path: string): string {
   const file = realpathSync(path);
   chmodSync(file, 0o600);
   return file;
+}
+
+/** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
+function foreignerOf(database: DatabaseSync): string | null {
+  const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  if (version === VERSION || (version === 0 && tables === 0)) return null;
+  return version > VERSION
+    ? "a later version of this program has written it"
+    : "it is a database of something else";
 }
 
 /** Held until the process ends, however it ends; undefined: another one holds it. */
