@@ -8,10 +8,12 @@ import { mkdir, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { CommandMeter, CommandMeters } from "../telemetry/command-meter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { nestsAtMost, parseJson } from "../x402/json.ts";
 import { CommandHouse, refused, type CommandSettings } from "./command-house.ts";
+import { FOLDER_PREFIX, removeLeftFolders } from "./left-folders.ts";
 import { MessageReading } from "./message-reading.ts";
 import { MAX_LEVELS } from "./stdio-process.ts";
 
@@ -27,11 +29,13 @@ export function socketOf(folder: string, name: string): string {
 interface Opened {
   readonly house: CommandHouse;
   readonly server: Server;
+  readonly meter: CommandMeter;
 }
 
 interface CommandsGround {
   readonly logger: Logger;
   readonly time: Time;
+  readonly meters: CommandMeters;
 }
 
 export class Commands {
@@ -40,7 +44,7 @@ export class Commands {
   readonly #leaving = new Set<Promise<void>>();
   readonly #most = new Map<string, number>();
   /** Ours alone (0700); it is made with the first command. */
-  readonly folder = join(tmpdir(), `coinslot-${randomUUID()}`);
+  readonly folder = join(tmpdir(), FOLDER_PREFIX + randomUUID());
 
   constructor(ground: CommandsGround) {
     this.#ground = ground;
@@ -48,10 +52,19 @@ export class Commands {
 
   /** Listens for what is new. No process is begun before somebody asks. */
   async open(commands: readonly CommandSettings[]): Promise<void> {
-    if (commands.length > 0) await mkdir(this.folder, { recursive: true, mode: OURS_ALONE });
+    if (commands.length > 0) {
+      if (this.#opened.size === 0) await this.#tidy();
+      await mkdir(this.folder, { recursive: true, mode: OURS_ALONE });
+    }
     for (const settings of commands) {
       if (!this.#opened.has(settings.name)) await this.#open(settings);
     }
+  }
+
+  async #tidy(): Promise<void> {
+    const { logger, time } = this.#ground;
+    const removed = await removeLeftFolders(tmpdir(), this.folder, time.now());
+    if (removed.length > 0) logger.info({ removed }, "folders of killed gateways are removed");
   }
 
   /** Of what begins from now on; what runs stays as it was begun. */
@@ -84,7 +97,9 @@ export class Commands {
 
   async #open(settings: CommandSettings): Promise<void> {
     const { name } = settings;
-    const house = new CommandHouse(settings, this.#ground);
+    const { logger, time, meters } = this.#ground;
+    const meter = meters.command(name, () => house.reading);
+    const house: CommandHouse = new CommandHouse(settings, { logger, time, meter });
     const reading = new MessageReading();
     const server = createServer((request, response) => {
       const most = this.#most.get(name) ?? settings.messageBytes;
@@ -95,17 +110,18 @@ export class Commands {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once("error", reject).listen({ path: socketOf(this.folder, name) }, resolve);
     await promise;
-    this.#opened.set(name, { house, server });
+    this.#opened.set(name, { house, server, meter });
   }
 }
 
-async function close({ house, server }: Opened): Promise<void> {
+async function close({ house, server, meter }: Opened): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   await house.close();
   server.closeAllConnections();
   await closed;
+  meter.retire();
 }
 
 interface Served {

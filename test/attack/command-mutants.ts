@@ -13,6 +13,8 @@ const EVENTS_TEST = "test/unit/stdio/event-store.test.ts";
 const SHOP_TEST = "test/integration/mcp/command.test.ts";
 const HOSTILE_TEST = "test/unit/stdio/hostile-programs.test.ts";
 const READING_TEST = "test/unit/stdio/message-reading.test.ts";
+const LEFT_TEST = "test/unit/stdio/left-folders.test.ts";
+const LEFT = "src/stdio/left-folders.ts";
 const END_TEST = "test/integration/mcp/command-ends.test.ts";
 
 export const COMMAND_MUTANTS: readonly Mutant[] = [
@@ -80,8 +82,8 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(HOUSE_TEST, "begins as many as are asked for", {
     file: HOUSE,
-    find: "if (this.#living.size >= processes) return refused(503",
-    put: "if (this.#living.size < 0) return refused(503",
+    find: "if (this.#living.size >= processes) {",
+    put: "if (this.#living.size < 0) {",
   }),
   caughtBy(HOUSE_TEST, "ends what is asked something, to make room", {
     file: HOUSE,
@@ -172,6 +174,41 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     file: "src/stdio/message-reading.ts",
     find: "this.#held -= reading.held;",
     put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes the folder of a gateway that lives", {
+    file: LEFT,
+    find: "|| !(await isDead(path))",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes the folder of a gateway that is just starting", {
+    file: LEFT,
+    find: "|| now - stats.mtimeMs < SETTLED_MS",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes what is open to others", {
+    file: LEFT,
+    find: " && (stats.mode & OTHERS) === 0",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes files", {
+    file: LEFT,
+    find: "!(await lstat(path)).isSocket() ||",
+    put: "(await lstat(path)).isSocket() &&",
+  }),
+  caughtBy(LEFT_TEST, "leaves what killed gateways have left", {
+    file: "src/stdio/commands.ts",
+    find: "if (this.#opened.size === 0) await this.#tidy();",
+    put: "",
+  }),
+  caughtBy(HOUSE_TEST, "counts nobody who was refused for want of room", {
+    file: HOUSE,
+    find: 'meter.refused("full");',
+    put: "",
+  }),
+  caughtBy(HOUSE_TEST, "takes a program that ends at once for one that was ended", {
+    file: HOUSE,
+    find: 'hasAnswered ? "crashed" : "failed"',
+    put: '"ended"',
   }),
   caughtBy(END_TEST, "leaves what does not heed SIGTERM", {
     file: PROCESS,

@@ -2,6 +2,7 @@
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { CommandHouse, type CommandSettings } from "../../../src/stdio/command-house.ts";
+import { noting } from "../../support/mcp/command-notes.ts";
 import { MovableTime } from "../../support/movable-time.ts";
 
 const open: CommandHouse[] = [];
@@ -25,7 +26,8 @@ function houseOf(script: string, changes: Partial<CommandSettings> = {}) {
     origins: "any",
     ...changes,
   };
-  const house = new CommandHouse(settings, { time, logger: pino({ level: "silent" }) });
+  const logger = pino({ level: "silent" });
+  const house = new CommandHouse(settings, { time, logger, meter: noting([]) });
   open.push(house);
   return { house, time };
 }
