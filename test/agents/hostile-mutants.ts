@@ -5,7 +5,30 @@ const PURSE = "src/buyer/agent/agent-purse.ts";
 const BOOK = "src/buyer/agent/purchase-book.ts";
 const TOLD = "src/cli/mcp/told.ts";
 
-export const HOSTILE_MUTANTS: readonly (Edit & { readonly name: string })[] = [
+const SERVER = "src/cli/mcp/agent-server.ts";
+/** Where a process is needed. */
+const PROCESS_TESTS = ["integration/agents/hostile.test.ts"];
+
+interface HostileMutant extends Edit {
+  readonly name: string;
+  readonly tests?: readonly string[];
+}
+
+export const HOSTILE_MUTANTS: readonly HostileMutant[] = [
+  {
+    name: "asks another host behind the seller's address",
+    file: SERVER,
+    find: 'if (name.toLowerCase() === "host")',
+    put: 'if (name === "host")',
+    tests: PROCESS_TESTS,
+  },
+  {
+    name: "tells a budget of everybody whom nobody has named",
+    file: SERVER,
+    find: 'each.kind === "any"',
+    put: 'each.name === ""',
+    tests: PROCESS_TESTS,
+  },
   {
     name: "signs anew what a seller says that it has refused",
     file: PURSE,

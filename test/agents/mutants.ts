@@ -9,6 +9,8 @@ import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
+  /** Default: {@link TESTS}. */
+  readonly tests?: readonly string[];
 }
 
 const ALLOWANCE = "src/buyer/agent/allowance.ts";
@@ -193,8 +195,8 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, ...edit } of mutants) {
-    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, TESTS));
+  for (const { name, tests = TESTS, ...edit } of mutants) {
+    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, tests));
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
   }
