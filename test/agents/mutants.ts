@@ -5,18 +5,22 @@
  *     npm run prove:agents -- --mutants
  */
 import { failsIn, inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
+  /** Default: {@link TESTS}. */
+  readonly tests?: readonly string[];
 }
 
 const ALLOWANCE = "src/buyer/agent/allowance.ts";
 const BOOK = "src/buyer/agent/purchase-book.ts";
 const PURSE = "src/buyer/agent/agent-purse.ts";
 /** What has to find them. */
-const TESTS = ["unit/buyer/agent"];
+const TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
 
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
+  ...HOSTILE_MUTANTS,
   {
     name: "lets one call cost anything",
     file: ALLOWANCE,
@@ -236,7 +240,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "buys what was cancelled",
     file: PURSE,
-    find: 'if (wanted.signal.aborted) return notBought("it was cancelled");',
+    find: 'if (signal.aborted) return notBought("it was cancelled");',
     put: "",
   },
 ];
@@ -245,8 +249,8 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, ...edit } of mutants) {
-    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, TESTS));
+  for (const { name, tests = TESTS, ...edit } of mutants) {
+    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, tests));
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
   }
