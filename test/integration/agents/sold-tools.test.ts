@@ -32,7 +32,7 @@ const SERVERS: readonly (readonly [string, McpStageOptions, Revision])[] = [
 
 /** Where the newest purchase can be had, as its book has it; it is read past the lock of the process whose it is. */
 function sessionIn(state: string): string {
-  using book = new DatabaseSync(`${pathToFileURL(state)}?immutable=1`, { readOnly: true });
+  using book = new DatabaseSync(`${pathToFileURL(state).href}?immutable=1`, { readOnly: true });
   return String(
     book.prepare("SELECT session FROM purchases ORDER BY id DESC LIMIT 1").get()?.["session"],
   );
