@@ -104,7 +104,7 @@ export const HOSTILE_MUTANTS: readonly HostileMutant[] = [
   {
     name: "keeps a file shut that could not be opened",
     file: BOOK,
-    find: "for (const each of opened.toReversed()) each.close();",
+    find: "if (database?.isOpen === true) database.close();",
     put: "",
   },
   {

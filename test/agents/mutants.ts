@@ -58,6 +58,36 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
     put: 'port === "" && !isInside',
   },
   {
+    name: "counts nothing of what an account was debited",
+    file: BOOK,
+    find: "WHERE (day >= ?1 AND",
+    put: "WHERE way = 'payment' AND (day >= ?1 AND",
+  },
+  {
+    name: "counts for a pass what a payment would have been",
+    file: BOOK,
+    find: "dollars = coalesce(?6, dollars)",
+    put: "dollars = CASE WHEN ?6 IS NULL THEN dollars ELSE dollars END",
+  },
+  {
+    name: "looks at no budget in the moment in which it reserves",
+    file: PURSE,
+    find: "if (objection !== undefined) return err(objection);",
+    put: "void objection;",
+  },
+  {
+    name: "takes a balance of another token for dollars",
+    file: PURSE,
+    find: "if (symbol !== terms.token?.symbol) return dollars;",
+    put: "void [symbol, terms];",
+  },
+  {
+    name: "asks an account again whose answer was lost",
+    file: PURSE,
+    find: 'if (way === "account") return { kind: "unserved", purchase: before, advice: ACCOUNT_LOST };',
+    put: 'if (way === "account") return undefined;',
+  },
+  {
     name: "counts what it is that was answered, and nothing that is still open",
     file: BOOK,
     find: "(day >= ?1 AND state <> 'void')",
@@ -84,8 +114,32 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "lets two processes have one book",
     file: BOOK,
-    find: 'lock.exec("BEGIN EXCLUSIVE");',
-    put: 'lock.exec("BEGIN");',
+    find: "locking_mode = EXCLUSIVE",
+    put: "locking_mode = NORMAL",
+  },
+  {
+    name: "opens a book that has two names",
+    file: BOOK,
+    find: "if (found?.names !== 1n) {",
+    put: "if (found === undefined) {",
+  },
+  {
+    name: "buys on when its book was moved away",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.names === 1n",
+  },
+  {
+    name: "buys on when its book has got another name",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.identity === this.#identity",
+  },
+  {
+    name: "leaves what is done in a log beside the book",
+    file: BOOK,
+    find: "journal_mode = TRUNCATE",
+    put: "journal_mode = WAL",
   },
   {
     name: "counts what the last process has not signed",

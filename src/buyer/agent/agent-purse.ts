@@ -4,12 +4,13 @@
  * signature of it can still be settled no second one is made.
  */
 import { systemTime, type Time } from "../../time/time.ts";
+import { parseDollars } from "../../x402/amount.ts";
 import { err, messageOf, ok, type Result } from "../../x402/result.ts";
 import type { BuyerKey } from "../buyer-key.ts";
-import { NoAnswer, type PaymentHeader } from "../exchange.ts";
+import type { PaymentHeader } from "../exchange.ts";
 import type { Quote } from "../offer.ts";
 import { openSession } from "../sign-in.ts";
-import { amountText, type BuyerTerms } from "../terms.ts";
+import { amountText, LIMIT_DECIMALS, type BuyerTerms } from "../terms.ts";
 import { chosenOf, weigh, type Weighed } from "../weighing.ts";
 import {
   budgetFault,
@@ -19,7 +20,7 @@ import {
   type AllowedSeller,
   type Dollars,
 } from "./allowance.ts";
-import type { Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
+import type { AskFault, Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
 import {
   keyOf,
   type AgentPurchase,
@@ -55,6 +56,8 @@ export interface AgentPurseOptions {
   /** Ends everything. */
   readonly signal: AbortSignal;
   readonly time?: Time;
+  /** Default: at the seller. */
+  readonly signIn?: typeof openSession;
 }
 
 export interface WantedCall {
@@ -93,7 +96,13 @@ export type Bought =
   /** A person has to agree first. */
   | { readonly kind: "ask"; readonly price: OfferedPrice }
   /** Nothing is signed. */
-  | { readonly kind: "not bought"; readonly reason: string; readonly weighed: readonly Weighed[] };
+  | {
+      readonly kind: "not bought";
+      readonly reason: string;
+      readonly weighed: readonly Weighed[];
+      /** What to do about it; null: nothing that an agent could. */
+      readonly advice: string | null;
+    };
 
 /** What a call would cost. */
 export interface Estimate {
@@ -122,11 +131,12 @@ export class AgentPurse {
     return AbortSignal.any([this.#options.signal, this.#time.timeout(ms), ...signals]);
   }
 
-  /** Asks without paying; a sentence where nobody may be asked, or nothing can be read. */
-  async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, string>> {
+  /** Asks without paying. */
+  async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, AskFault>> {
     const seller = sellerAt(errand.url, this.#options.allowance.sellers);
-    if (!seller.ok) return seller;
-    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE) return err(BUSY);
+    if (!seller.ok) return err({ reason: seller.error, isAway: false });
+    if (this.#calls.size + this.#estimates >= MAX_CALLS_AT_ONCE)
+      return err({ reason: BUSY, isAway: false });
     this.#estimates += 1;
     try {
       const first = await errand.ask(this.#within(LONGEST_QUESTION_MS, signal));
@@ -221,11 +231,46 @@ export class AgentPurse {
   }
 
   async #pay(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
-    const { errand, agreed, way } = wanted;
-    const { allowance, book } = this.#options;
-    const purse = this.#options.key;
-    const first = await errand.ask(this.#within(LONGEST_QUESTION_MS, wanted.signal));
-    if (!first.ok) return notBought(first.error);
+    const { errand } = wanted;
+    const allowed = await this.#allowed(wanted, seller);
+    if (allowed.kind !== "allowed") return allowed;
+    const { price, quote, purse } = allowed;
+    const reserved = this.#reserve(wanted, key, allowed);
+    if (!reserved.ok) return notBought(reserved.error);
+    const id = reserved.value;
+    const { session } = errand;
+    const signed = await this.#sign(id, { terms: price.terms, quote, session }, purse);
+    return signed.ok
+      ? this.#present(id, errand, { payment: signed.value, session, state: "reserved" })
+      : notBought(signed.error);
+  }
+
+  /** From the check of the budgets to the reservation nothing else runs in this process, which has the book alone. */
+  #reserve(
+    { errand, way }: WantedCall,
+    key: string,
+    { price, purse }: Allowed,
+  ): Result<number, string> {
+    const objection = this.#objection(price);
+    if (objection !== undefined) return err(objection);
+    const { dollars, amount, network, payTo, seller } = price;
+    const terms =
+      way === "payment"
+        ? { amount, network, payTo }
+        : { amount: `${amount} at most, of an account`, network: "", payTo: "" };
+    const at = this.#time.now();
+    const whose = { seller: seller.name, what: errand.what, payer: purse.address };
+    return this.#options.book.reserve({ ...whose, ...terms, key, way, at, dollars });
+  }
+
+  /** Asks what it costs, and whether that may be spent, whichever way. */
+  async #allowed(
+    { errand, agreed, signal }: WantedCall,
+    seller: AllowedSeller,
+  ): Promise<Bought | Allowed> {
+    const { allowance, key: purse } = this.#options;
+    const first = await errand.ask(this.#within(LONGEST_QUESTION_MS, signal));
+    if (!first.ok) return { ...notBought(first.error.reason), advice: adviceOf(first.error) };
     const { price, objection, weighed } = this.#estimated(first.value, seller);
     if (first.value.kind === "answer") return { ...first.value, kind: "free" };
     if (price === null || objection !== undefined || purse === null)
@@ -233,32 +278,8 @@ export class AgentPurse {
     const { confirmAbove } = allowance;
     if (confirmAbove !== null && price.dollars > confirmAbove && !isSame(price, agreed))
       return { kind: "ask", price };
-    if (wanted.signal.aborted) return notBought("it was cancelled");
-    // From the check of the budgets to the reservation nothing else runs in this process, which has the book alone.
-    const { dollars, amount, network, payTo } = price;
-    const at = this.#time.now();
-    const whose = { seller: seller.name, what: errand.what, payer: purse.address };
-    const reserved = book.reserve({
-      ...whose,
-      key,
-      way,
-      at,
-      dollars,
-      amount,
-      network,
-      payTo,
-    });
-    if (!reserved.ok) return notBought(reserved.error);
-    const id = reserved.value;
-    const { session } = errand;
-    const signed = await this.#sign(
-      id,
-      { terms: price.terms, quote: first.value.quote, session },
-      purse,
-    );
-    return signed.ok
-      ? this.#present(id, errand, { payment: signed.value, session, state: "reserved" })
-      : notBought(signed.error);
+    if (signal.aborted) return notBought("it was cancelled");
+    return { kind: "allowed", price, quote: first.value.quote, purse };
   }
 
   /** Durable before it is told; a sentence where it could not be, and then nothing is left of it. */
@@ -305,7 +326,7 @@ export class AgentPurse {
     const purchase = this.#concluded(id, outcome);
     if (purchase === undefined) return notBought("the book has lost the purchase");
     if (state === "served") return { kind: "served", purchase, isRepeated: false };
-    if (state === "void") return notBought(`nothing was paid: ${reason}`);
+    if (state === "void") return { ...notBought(`nothing was paid: ${reason}`), advice: AWAY };
     const advice =
       state === "refused"
         ? `the seller refuses the payment, which is void from ${isoOf(purchase.liveUntil)} on. ${REFUSED}`
@@ -327,43 +348,40 @@ export class AgentPurse {
     }
   }
 
-  /** By a session: a pass, a grant, or a balance there. Sent once, since a second request may be debited again. */
+  /**
+   * By a session: a pass, a grant, or a balance there. Sent once, since a second request may be debited again. What it would cost
+   * without all that is the most that it may cost with it.
+   */
   async #useAccount(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
-    const { errand, way } = wanted;
-    const { allowance, book, silenceMs } = this.#options;
-    const purse = this.#options.key;
+    const { errand } = wanted;
+    const { book } = this.#options;
     if (errand.askSignedIn === null) return notBought("a tool is paid by a payment only");
-    if (purse === null) return notBought("there is no key to sign in with");
-    if (allowance.isDry) return notBought(DRY);
-    const signal = AbortSignal.any([wanted.signal, this.#options.signal]);
-    let session: Result<string, string>;
-    try {
-      const { networks } = allowance;
-      session = await openSession({ url: errand.url, purse, networks, silenceMs, signal });
-    } catch (cause) {
-      if (!(cause instanceof NoAnswer)) throw cause;
-      session = err(cause.message);
-    }
-    if (!session.ok) return notBought(session.error);
-    const at = this.#time.now();
-    const unknown = { amount: "what the account has there", network: "", payTo: "" };
-    const whose = { seller: seller.name, what: errand.what, payer: purse.address };
-    const reserved = book.reserve({ key, way, at, dollars: 0n, ...unknown, ...whose });
+    const allowed = await this.#allowed(wanted, seller);
+    if (allowed.kind !== "allowed") return allowed;
+    const { price, purse } = allowed;
+    const signal = this.#within(LONGEST_ANSWER_MS, wanted.signal);
+    const session = await this.#openSession(errand.url, purse, signal);
+    if (!session.ok) return { ...notBought(session.error.reason), advice: adviceOf(session.error) };
+    const reserved = this.#reserve(wanted, key, allowed);
     if (!reserved.ok) return notBought(reserved.error);
     const id = reserved.value;
     book.keep(id, { payment: null, liveUntil: 0, session: null });
     const told = await errand.askSignedIn(session.value, signal);
+    const known = { transaction: null, answer: null };
     // Some sell that there is nothing, too.
     if (told.kind === "answer" && ((told.answer.status ?? 0) < 400 || told.charged !== null)) {
-      const reason = told.charged === null ? "nothing was debited" : `debited ${told.charged}`;
-      book.conclude(id, { state: "served", transaction: null, reason, answer: told.answer });
+      const { charged, answer } = told;
+      const reason = charged === null ? "nothing was debited" : `debited ${charged}`;
+      const debited = charged === null ? 0n : debitedDollars(charged, price);
+      book.conclude(id, { ...known, state: "served", reason, answer, dollars: debited });
     } else if (told.kind === "lost" && !told.neverLeft) {
-      book.conclude(id, { state: "over", transaction: null, reason: told.reason, answer: null });
+      book.conclude(id, { ...known, state: "over", reason: told.reason });
     } else {
       const reason = told.kind === "answer" ? `the answer is ${told.answer.status}` : told.reason;
-      book.conclude(id, { state: "void", transaction: null, reason, answer: null });
+      book.conclude(id, { ...known, state: "void", reason });
       if (told.kind === "answer") return { kind: "free", answer: told.answer, location: null };
-      return notBought(`the account does not pay for it: ${reason}`);
+      const advice = told.kind === "lost" ? AWAY : null;
+      return { ...notBought(`the account does not pay for it: ${reason}`), advice };
     }
     const purchase = book.byId(id);
     if (purchase === undefined) return notBought("the book has lost the purchase");
@@ -371,10 +389,33 @@ export class AgentPurse {
     return { kind: "unserved", purchase, advice: ACCOUNT_LOST };
   }
 
+  async #openSession(
+    url: URL,
+    purse: BuyerKey,
+    signal: AbortSignal,
+  ): Promise<Result<string, AskFault>> {
+    const { allowance, silenceMs, signIn = openSession } = this.#options;
+    const { networks } = allowance;
+    try {
+      const session = await signIn({ url, purse, networks, silenceMs, signal });
+      return session.ok ? session : err({ reason: session.error, isAway: false });
+    } catch (cause) {
+      return err({ reason: messageOf(cause), isAway: true });
+    }
+  }
+
   /** Resolves when no call is under way. */
   async idle(): Promise<void> {
     await Promise.allSettled(this.#calls.values());
   }
+}
+
+/** Nothing speaks against it. */
+interface Allowed {
+  readonly kind: "allowed";
+  readonly price: OfferedPrice;
+  readonly quote: Quote;
+  readonly purse: BuyerKey;
 }
 
 /** What is to be signed, and where it is shown. */
@@ -393,6 +434,8 @@ interface Shown {
 
 const BUSY = `${MAX_CALLS_AT_ONCE} calls are being made already: ask again when one of them is over`;
 const DRY = "this is a dry run: the owner has nothing signed";
+const AWAY =
+  "no answer came, and the seller has no payment: make the same call again when it may be back";
 const NOT_KEPT =
   "it was bought and answered, and the answer is not kept any more; another occasion buys it anew";
 const OVER =
@@ -400,16 +443,33 @@ const OVER =
 const REFUSED =
   "That it was not taken is the seller's word: another occasion buys it anew, and without one the same call does, a quarter of an hour after the first";
 const ACCOUNT_LOST =
-  "the answer was lost, and the balance may have paid for it: `balance` tells what is left, and another occasion asks anew";
+  "the answer was lost, and the account may have paid for it: `balance` tells what is left, and another occasion asks anew";
 
-function notBought(reason: string, weighed: readonly Weighed[] = []): Bought {
-  return { kind: "not bought", reason, weighed };
+function notBought(
+  reason: string,
+  weighed: readonly Weighed[] = [],
+): Extract<Bought, { readonly kind: "not bought" }> {
+  return { kind: "not bought", reason, weighed, advice: null };
+}
+
+/** Null: it would bring the same again. */
+export function adviceOf({ isAway }: AskFault): string | null {
+  return isAway ? AWAY : null;
 }
 
 function isSame(price: OfferedPrice, agreed: Agreement | null): boolean {
   if (agreed === null) return false;
   const { dollars, network, payTo } = price;
   return dollars <= agreed.dollars && network === agreed.network && payTo === agreed.payTo;
+}
+
+/** What a seller says that it has taken of a balance; what it cost otherwise where nobody knows what that is worth. */
+function debitedDollars(charged: string, { dollars, terms }: OfferedPrice): Dollars {
+  const [amount = "", symbol] = charged.split(" ");
+  if (symbol !== terms.token?.symbol) return dollars;
+  const told = parseDollars(`$${amount}`, LIMIT_DECIMALS);
+  if (told.ok) return told.value;
+  return told.error.kind === "zero" ? 0n : dollars;
 }
 
 function stateOf(

@@ -10,6 +10,7 @@ import { present } from "../presentation.ts";
 import { chargedBy } from "../receipt.ts";
 import { locationOf } from "../redirect.ts";
 import type {
+  AskFault,
   Errand,
   FirstAnswer,
   ErrandOutcome,
@@ -39,14 +40,17 @@ export class HttpErrand implements Errand {
     return this.#request.url;
   }
 
-  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>> {
+  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, AskFault>> {
     try {
       const answer = await exchange(this.#request, { silenceMs: this.#silenceMs, signal });
-      if (answer.status === 402) return await this.#price(answer);
+      if (answer.status === 402) {
+        const price = await this.#price(answer);
+        return price.ok ? price : err({ reason: price.error, isAway: false });
+      }
       const told = await toldOf(answer);
       return ok({ kind: "answer", answer: told, location: locationOf(this.#request, answer) });
     } catch (cause) {
-      return err(messageOf(cause));
+      return err({ reason: messageOf(cause), isAway: true });
     }
   }
 

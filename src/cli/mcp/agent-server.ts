@@ -9,7 +9,7 @@ import {
   type InputRequiredResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
-import type { Agreement } from "../../buyer/agent/agent-purse.ts";
+import { adviceOf, type Agreement } from "../../buyer/agent/agent-purse.ts";
 import {
   dollarText,
   sellerAt,
@@ -121,7 +121,9 @@ class Desk {
     const opened = await this.#options.open();
     if (!opened.ok) return refusal(opened.error);
     const estimate = await opened.value.purse.estimate(errand, mcpReq.signal);
-    return estimate.ok ? quoteText(errand.what, estimate.value) : refusal(estimate.error);
+    if (estimate.ok) return quoteText(errand.what, estimate.value);
+    const advice = adviceOf(estimate.error);
+    return refusal(estimate.error.reason, advice === null ? {} : { advice });
   };
 
   readonly buy: Handler = async (args, context) => {
@@ -139,7 +141,7 @@ class Desk {
     const wanted = { errand, way, occasion, signal, agreed: agreed.value };
     const bought = await opened.value.purse.buy(wanted);
     if (bought.kind !== "ask") return boughtText(bought);
-    const asked = question(errand.what, bought.price);
+    const asked = question(errand.what, bought.price, way);
     if (!canAsk(this.#server, context)) {
       return refusal(
         `the owner wants to be asked before so much is paid, and this client cannot ask (it has no elicitation): ${asked}`,

@@ -1,7 +1,7 @@
 /** What the tools of `coinslot mcp` answer: facts as JSON, and behind them a seller's answer in a block of its own. */
 import type { Bought, Estimate, OfferedPrice } from "../../buyer/agent/agent-purse.ts";
 import { dollarText } from "../../buyer/agent/allowance.ts";
-import type { AgentPurchase } from "../../buyer/agent/purchase-book.ts";
+import type { AgentPurchase, Way } from "../../buyer/agent/purchase-book.ts";
 import type { ToldAnswer } from "../../buyer/agent/told-answer.ts";
 import { transactionLink } from "../../buyer/receipt.ts";
 import { offerView, type Weighed } from "../../buyer/weighing.ts";
@@ -79,7 +79,10 @@ export function boughtText(bought: Exclude<Bought, { readonly kind: "ask" }>): T
         advice: bought.advice,
       });
     case "not bought":
-      return refusal(bought.reason, offersOf(bought.weighed));
+      return refusal(bought.reason, {
+        ...(bought.advice !== null && { advice: bought.advice }),
+        ...offersOf(bought.weighed),
+      });
   }
 }
 
@@ -179,7 +182,13 @@ function waysOf(extensions: Facts | undefined): readonly unknown[] {
 }
 
 /** What a person is asked. */
-export function question(what: string, { amount, network, payTo, seller }: OfferedPrice): string {
+export function question(
+  what: string,
+  { amount, network, payTo, seller }: OfferedPrice,
+  way: Way,
+): string {
+  if (way === "account")
+    return `Use up to ${amount} of what the account has at ${seller.name} for ${line(what)}?`;
   return `Pay ${amount} on ${network} to ${line(payTo)} (${seller.name}) for ${line(what)}?`;
 }
 

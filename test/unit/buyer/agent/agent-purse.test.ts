@@ -11,11 +11,11 @@ import {
   type WantedCall,
 } from "../../../../src/buyer/agent/agent-purse.ts";
 import { readSeller, type Allowance } from "../../../../src/buyer/agent/allowance.ts";
-import type { Errand, ErrandOutcome } from "../../../../src/buyer/agent/errand.ts";
+import type { Errand, ErrandOutcome, SignedInAnswer } from "../../../../src/buyer/agent/errand.ts";
 import { PurchaseBook } from "../../../../src/buyer/agent/purchase-book.ts";
 import { readQuoteJson } from "../../../../src/buyer/offer.ts";
 import type { Time } from "../../../../src/time/time.ts";
-import { ok } from "../../../../src/x402/result.ts";
+import { err, ok } from "../../../../src/x402/result.ts";
 
 const CENT = 10n ** 34n;
 const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -49,6 +49,8 @@ let shown: string[];
 let sentBefore: boolean[];
 /** What the next presentations bring; then each is served. */
 let script: Partial<ErrandOutcome>[];
+/** Calls that an account has paid for. */
+let used: number;
 
 beforeEach(() => {
   const opened = PurchaseBook.open(":memory:");
@@ -56,7 +58,7 @@ beforeEach(() => {
   book = opened.value;
   // Signatures are made by the real clock.
   now = Date.now();
-  [shown, sentBefore, script] = [[], [], []];
+  [shown, sentBefore, script, used] = [[], [], [], 0];
 });
 
 afterEach(() => book.close());
@@ -115,6 +117,7 @@ const purse = (more: Partial<Allowance> = {}, clock: Partial<Time> = {}) =>
     silenceMs: 1_000,
     signal: new AbortController().signal,
     allowance: { ...allowance, ...more },
+    signIn: async () => ok("a session"),
     time: {
       now: () => now,
       sleep: async () => undefined,
@@ -244,7 +247,7 @@ describe("a call", () => {
       ...errand("a"),
       ask: async (signal) => {
         asked.push(signal);
-        return { ok: false, error: "slow" };
+        return err({ reason: "slow", isAway: false });
       },
     };
     const waited: number[] = [];
@@ -289,7 +292,10 @@ describe("a call", () => {
 
   test("that never left costs nothing of any budget", async () => {
     script = [{ kind: "refused", reason: "nothing listens there", neverLeft: true }];
-    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "not bought" });
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({
+      kind: "not bought",
+      advice: expect.stringContaining("call again"),
+    });
     expect(book.spent(now, "api.example.com").inAll).toBe(0n);
     // After it has once been refused, it has left.
     script = [
@@ -301,6 +307,19 @@ describe("a call", () => {
     expect(book.spent(now, "api.example.com").inAll).toBe(CENT);
   });
 
+  test("whose seller is away costs nothing, and may be made again, as one that makes no sense may not", async () => {
+    const away = (isAway: boolean): Errand => ({
+      ...errand("a"),
+      ask: async () => err({ reason: "no", isAway }),
+    });
+    const lost = await purse().buy(wanted(away(true)));
+    expect(lost).toMatchObject({ reason: "no", advice: expect.stringContaining("call again") });
+    const senseless = await purse().buy(wanted(away(false)));
+    expect(senseless).toMatchObject({ kind: "not bought", reason: "no", advice: null });
+    expect(book.list(1)).toEqual([]);
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "served" });
+  });
+
   test("that was cancelled before anything was signed is not bought", async () => {
     const left = AbortSignal.abort();
     expect(await purse().buy(wanted(errand("a"), { signal: left }))).toMatchObject({
@@ -308,6 +327,84 @@ describe("a call", () => {
       reason: "it was cancelled",
     });
     expect(shown).toEqual([]);
+  });
+});
+
+describe("what an account has", () => {
+  /** Answers with what was debited, once for each call. */
+  const prepaid = (name: string, cents = 1, told: Partial<SignedInAnswer> = {}): Errand => ({
+    ...errand(name, cents),
+    askSignedIn: async () => {
+      used += 1;
+      const charged = `${cents / 100} USDC`;
+      return Object.assign({ kind: "answer" as const, answer, charged }, told);
+    },
+  });
+  const use = (it: AgentPurse, call: Errand, more: Partial<WantedCall> = {}) =>
+    it.buy(wanted(call, { way: "account", ...more }));
+  const spent = () => book.spent(now, "api.example.com").inAll;
+
+  test("counts in the budgets as it was debited, and a pass costs nothing of them", async () => {
+    const it = purse();
+    expect(await use(it, prepaid("a", 3))).toMatchObject({ kind: "served" });
+    expect(spent()).toBe(3n * CENT);
+    // By use: less than was asked for.
+    await use(it, prepaid("b", 3, { charged: "0.002 USDC" }));
+    expect(spent()).toBe(3n * CENT + CENT / 5n);
+    for (const [name, charged] of [
+      ["c", null],
+      ["d", "0 USDC"],
+    ] as const)
+      await use(it, prepaid(name, 3, { charged }));
+    expect(spent()).toBe(3n * CENT + CENT / 5n);
+    // Nobody knows what that is worth: what it would cost otherwise.
+    await use(it, prepaid("e", 3, { charged: "1 XYZ" }));
+    expect(spent()).toBe(6n * CENT + CENT / 5n);
+    expect([used, shown]).toEqual([5, []]);
+  });
+
+  test("is bound by each call, the day and the seller, for calls at the same time, too", async () => {
+    const it = purse();
+    expect(await use(it, prepaid("dear", 11))).toMatchObject({
+      kind: "not bought",
+      reason: "$0.11 is more than one call may cost, $0.1",
+    });
+    const calls = Array.from({ length: 30 }, (_, index) => use(it, prepaid(`${index}`)));
+    const kinds = (await Promise.all(calls)).filter(({ kind }) => kind === "served");
+    expect([kinds.length, used, spent()]).toEqual([20, 20, 20n * CENT]);
+    // They are the budgets of payments, too.
+    expect(await it.buy(wanted(errand("paid")))).toMatchObject({ kind: "not bought" });
+    expect(shown).toEqual([]);
+  });
+
+  test("is asked of a person above what was said, and not used in a dry run", async () => {
+    const it = purse();
+    const asked = await use(it, prepaid("a", 6));
+    expect(asked.kind).toBe("ask");
+    expect(used).toBe(0);
+    const agreed = asked.kind === "ask" ? asked.price : null;
+    expect(await use(it, prepaid("a", 7), { agreed })).toMatchObject({ kind: "ask" });
+    expect(await use(it, prepaid("a", 6), { agreed })).toMatchObject({ kind: "served" });
+    const dry = await use(purse({ isDry: true }), prepaid("b"));
+    expect(dry).toMatchObject({ kind: "not bought", reason: expect.stringContaining("dry run") });
+    expect(used).toBe(1);
+  });
+
+  test("counts for its day where the answer was lost, and is not used again by itself", async () => {
+    const lost = { kind: "lost" as const, reason: "cut", neverLeft: false };
+    const call = { ...prepaid("a"), askSignedIn: async () => lost };
+    expect(await use(purse(), call)).toMatchObject({ kind: "unserved" });
+    expect(await use(purse(), prepaid("a"))).toMatchObject({
+      kind: "unserved",
+      advice: expect.stringContaining("another occasion"),
+    });
+    expect([used, spent()]).toEqual([0, CENT]);
+    const away = { ...prepaid("b"), askSignedIn: async () => ({ ...lost, neverLeft: true }) };
+    expect(await use(purse(), away)).toMatchObject({
+      kind: "not bought",
+      advice: expect.stringContaining("call again"),
+    });
+    expect(spent()).toBe(CENT);
   });
 });
 
