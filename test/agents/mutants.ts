@@ -240,7 +240,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "buys what was cancelled",
     file: PURSE,
-    find: 'if (wanted.signal.aborted) return notBought("it was cancelled");',
+    find: 'if (signal.aborted) return notBought("it was cancelled");',
     put: "",
   },
 ];

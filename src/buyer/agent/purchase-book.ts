@@ -336,8 +336,6 @@ function take(database: DatabaseSync): void {
 
 /** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
 function foreignerOf(database: DatabaseSync): string | null {
-  // What looks only makes nothing beside it.
-  database.exec("PRAGMA locking_mode = EXCLUSIVE");
   const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
   const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
   if (version === VERSION || (version === 0 && tables === 0)) return null;
