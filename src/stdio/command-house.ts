@@ -115,8 +115,7 @@ export class CommandHouse {
   /** Ends every process. */
   async close(): Promise<void> {
     this.#closing.abort();
-    for (const { talker } of this.#held()) void talker.end("the gateway ends");
-    await Promise.all([...this.#living.keys()].map((process) => process.gone));
+    await Promise.all([...this.#living.keys()].map((each) => each.end("the gateway ends")));
   }
 
   /**

@@ -3,7 +3,7 @@
  * without our environment, bounded in what it says, and gone with all that it has started.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { ReadBuffer, serializeMessage, type JSONRPCMessage } from "@modelcontextprotocol/server";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
@@ -19,7 +19,7 @@ export interface Command {
   readonly cwd: string | null;
   /** Of one message, in either direction, bytes. */
   readonly messageBytes: number;
-  /** Of what it has in memory, bytes; null: nobody looks. Read where there is `/proc`. */
+  /** Of what it and all that it has started have in memory, bytes; null: nobody looks. Read where there is `/proc`. */
   readonly memoryBytes: number | null;
 }
 
@@ -30,6 +30,8 @@ const END_MS = 2_000;
 const CLOSED_MS = 1_000;
 /** So often its memory is looked at, milliseconds. */
 const MEMORY_SWEEP_MS = 1_000;
+/** Whose memory is looked at, of one program. */
+const MAX_DESCENDANTS = 64;
 /** Of what it says on its error stream so many lines are logged in each {@link SAID_MS}, each of so many characters. */
 const SAID_LINES = 20;
 const SAID_CHARS = 1_000;
@@ -62,6 +64,8 @@ export class StdioProcess {
   readonly #ground: ProcessGround;
   readonly #settings: Command;
   readonly #gone = Promise.withResolvers<void>();
+  /** It is not gone, and nothing more can be done. */
+  readonly #givenUp = Promise.withResolvers<void>();
   readonly #ending = new AbortController();
   #events: ProcessEvents | null = null;
   /** Why it has ended; null: it has not. */
@@ -143,10 +147,10 @@ export class StdioProcess {
     return this.#gone.promise;
   }
 
-  /** Ends it, first by the end of its input, then by signals. Resolves when it is gone. */
+  /** Ends it, first by the end of its input, then by signals. Resolves when it is gone, or may not be signalled. */
   end(why: string): Promise<void> {
     this.#end(why, false);
-    return this.#gone.promise;
+    return Promise.race([this.#gone.promise, this.#givenUp.promise]);
   }
 
   #end(why: string, byItself: boolean): void {
@@ -167,12 +171,19 @@ export class StdioProcess {
   }
 
   async #leave(): Promise<void> {
-    const { time } = this.#ground;
-    const gone = this.#gone.promise;
-    await Promise.race([gone, time.sleep(LEAVE_MS)]);
+    const { time, logger, name } = this.#ground;
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    void this.#gone.promise.then(() => leaving.abort());
+    await time.sleep(LEAVE_MS, signal);
     this.#signal("SIGTERM");
-    await Promise.race([gone, time.sleep(END_MS)]);
+    await time.sleep(END_MS, signal);
     this.#signal("SIGKILL");
+    await time.sleep(END_MS, signal);
+    if (signal.aborted) return;
+    // As a program is that another user has.
+    logger.error({ upstream: name, pid: this.pid }, "a command's process cannot be ended");
+    this.#givenUp.resolve();
   }
 
   #signal(signal: NodeJS.Signals): void {
@@ -258,12 +269,33 @@ export function failure(id: string | number, message: string, code = NO_ANSWER) 
   return { jsonrpc: "2.0" as const, id, error: { code, message } };
 }
 
-/** Null where that is not told. */
+/** Of a process with all that it has started, since a program is often started by another one; null where that is not told. */
 async function residentBytes(pid: number): Promise<number | null> {
-  try {
-    const [, pages = ""] = (await readFile(`/proc/${pid}/statm`, "utf8")).split(" ");
-    return Number.parseInt(pages, 10) * PAGE_BYTES;
-  } catch {
-    return null;
+  let bytes: number | null = null;
+  const pids = [pid];
+  for (let at = 0; at < Math.min(pids.length, MAX_DESCENDANTS); at += 1) {
+    const each = pids[at] ?? 0;
+    try {
+      const [, pages = ""] = (await readFile(`/proc/${each}/statm`, "utf8")).split(" ");
+      bytes = (bytes ?? 0) + Number.parseInt(pages, 10) * PAGE_BYTES;
+      pids.push(...(await childrenOf(each)));
+    } catch {
+      // It has ended, or there is no /proc.
+    }
   }
+  return bytes;
+}
+
+/** Each of its threads may have started some. */
+async function childrenOf(pid: number): Promise<readonly number[]> {
+  const threads = await readdir(`/proc/${pid}/task`);
+  const told = await Promise.all(
+    threads.map((each) => readFile(`/proc/${pid}/task/${each}/children`, "utf8").catch(() => "")),
+  );
+  return told.flatMap((text) =>
+    text
+      .split(" ")
+      .map(Number)
+      .filter((each) => each > 0),
+  );
 }

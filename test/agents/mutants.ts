@@ -25,6 +25,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 };
 const ALL_TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
 
+/** Of other files. */
+const ALL = ["unit/buyer/agent", "unit/cli/mcp"];
+
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
   ...HOSTILE_MUTANTS,
   {

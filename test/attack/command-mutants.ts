@@ -210,6 +210,16 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     find: 'hasAnswered ? "crashed" : "failed"',
     put: '"ended"',
   }),
+  caughtBy(PROCESS_TEST, "looks at the memory of what it has started itself alone", {
+    file: PROCESS,
+    find: "pids.push(...(await childrenOf(each)));",
+    put: "",
+  }),
+  caughtBy(PROCESS_TEST, "waits for ever for what it may not end", {
+    file: PROCESS,
+    find: "this.#givenUp.resolve();",
+    put: "",
+  }),
   caughtBy(END_TEST, "leaves what does not heed SIGTERM", {
     file: PROCESS,
     find: 'this.#signal("SIGKILL");',

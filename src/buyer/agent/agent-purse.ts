@@ -359,7 +359,7 @@ export class AgentPurse {
     const allowed = await this.#allowed(wanted, seller);
     if (allowed.kind !== "allowed") return allowed;
     const { price, purse } = allowed;
-    const signal = AbortSignal.any([wanted.signal, this.#options.signal]);
+    const signal = this.#within(LONGEST_ANSWER_MS, wanted.signal);
     const session = await this.#openSession(errand.url, purse, signal);
     if (!session.ok) return { ...notBought(session.error.reason), advice: adviceOf(session.error) };
     const reserved = this.#reserve(wanted, key, allowed);

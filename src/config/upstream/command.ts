@@ -33,7 +33,7 @@ export interface CommandUpstream {
   readonly lifeMs: number;
   /** Of one message, in either direction, bytes. */
   readonly messageBytes: number;
-  /** Of what one process has in memory, bytes; null: nobody looks. */
+  /** Of what one process and those that it has started have in memory, bytes; null: nobody looks. */
   readonly memoryBytes: number | null;
 }
 
@@ -68,7 +68,7 @@ const commandMap = map({
   message: optional(size, "The largest message in either direction, up to 64MiB.", "4MiB"),
   memory: optional(
     size,
-    "What one process may have in memory before it is ended, from 16MiB; looked at each second, on Linux.",
+    "What one process may have in memory, with those that it has started, before it is ended, from 16MiB; looked at each second, on Linux.",
   ),
 });
 

@@ -1,6 +1,6 @@
 /** A process as the rest sees it: what it may say, and what becomes of it where there is no room for it. */
 import { pino } from "pino";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { StdioProcess, type Command } from "../../../src/stdio/stdio-process.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { gone } from "../../support/mcp/stdio.ts";
@@ -72,6 +72,28 @@ test("takes what it has started with it", async () => {
   await child.end("the test ends");
   await gone(pid);
 });
+
+test("is ended for what it has started takes of memory, as for its own", async () => {
+  const hoard = "const held = Buffer.alloc(256 * 1024 * 1024, 1); setInterval(() => held, 1000);";
+  const script = `
+    require("node:child_process").spawn(process.execPath, ["--eval", ${JSON.stringify(hoard)}]);
+    setInterval(() => {}, 1000);`;
+  const { process: child, ended } = begin(script, { memoryBytes: 300 * 1024 * 1024 });
+  expect(await ended).toContain("bytes of memory");
+  await child.gone;
+});
+
+test("is given up, and told of, where it may not be signalled", async () => {
+  const { process: child, said } = begin("process.stdin.resume(); setInterval(() => {}, 1000)");
+  const kill = vi.spyOn(process, "kill").mockImplementation(() => {
+    throw Object.assign(new Error("kill EPERM"), { code: "EPERM" });
+  });
+  await child.end("the test ends");
+  kill.mockRestore();
+  expect(said.join("")).toContain("a command's process cannot be ended");
+  process.kill(-(child.pid ?? 0), "SIGKILL");
+  await child.gone;
+}, 15_000);
 
 test.each<[string, Partial<Command>]>([
   ["its folder is not there", { cwd: "/nowhere" }],
