@@ -162,6 +162,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       response.destroy();
       return;
     }
+    if (this.access !== null && status !== given.status) this.access.sent = status;
     const head = headOf(answer, this, this.#told);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
