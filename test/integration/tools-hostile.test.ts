@@ -378,7 +378,7 @@ test("who asks without paying is limited by his address, as over HTTP", async ()
   }
   // Who pays is never limited by it.
   const account = await richBuyer(chain);
-  const [first = ""] = told.filter((text) => text.includes("x402Version"));
+  const first = told.find((text) => text.includes("x402Version")) ?? "";
   const asking = JSON.parse(/^data: (.*)$/m.exec(first)?.[1] ?? first).result.structuredContent;
   const meta = { _meta: { [PAYMENT]: await payFor(account, asking) } };
   const paid = message({ name: "get_a", arguments: {}, ...meta });

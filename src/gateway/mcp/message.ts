@@ -197,10 +197,7 @@ function messageOf(
   if (method !== CALL) {
     refuseOtherWords(rawHeaders, { method });
     if (params instanceof Map) refuseOtherLetters(params, ["_meta"]);
-    const cancelled = params instanceof Map ? idOf(params, "requestId") : undefined;
-    const isCancel = method === CANCEL && id === null && cancelled !== undefined;
-    if (isCancel) return { kind: "cancel", id, cancelled };
-    return method === LIST && id !== null ? { kind: "list", id } : { kind: "other", id };
+    return otherOf(method, id, params);
   }
   if (id === null) {
     const detail = outer.has("id")
@@ -225,6 +222,18 @@ function messageOf(
   const asked = [...params].filter(([member]) => !ROUNDS.has(member));
   const canonical = canonicalOf(new Map(asked));
   return { kind: "call", id, name, asked: hash("sha256", canonical), payment };
+}
+
+/** What sells nothing. */
+function otherOf(
+  method: string,
+  id: RpcId | null,
+  params: JsonValue | undefined,
+): Exclude<RpcMessage, RpcCall> {
+  if (id !== null) return method === LIST ? { kind: "list", id } : { kind: "other", id };
+  const cancelled = params instanceof Map ? idOf(params, "requestId") : undefined;
+  if (method !== CANCEL || cancelled === undefined) return { kind: "other", id };
+  return { kind: "cancel", id, cancelled };
 }
 
 /** Readers that look at no letter case take one of these for the other. */
