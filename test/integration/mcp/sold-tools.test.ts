@@ -322,10 +322,13 @@ describe("plain HTTP", () => {
     expect((await fetch(`${shop.url}/`, init)).status).toBe(404);
     expect((await fetch(shop.url.replace("/mcp", "/MCP"), init)).status).toBe(404);
     // Nor by what lines say of a message where there is none.
+    let reached = 0;
+    shop.stage.onRequest = () => void (reached += 1);
     for (const method of ["GET", "DELETE"]) {
       const headers = { Accept: "text/event-stream", "Mcp-Method": "tools/call" };
       expect((await fetch(shop.url, { method, headers })).status).toBe(400);
     }
+    expect(reached).toBe(0);
     expect(shop.stage.workshop.calls).toEqual([]);
   });
 
