@@ -44,8 +44,8 @@ export const HOSTILE_MUTANTS: readonly HostileMutant[] = [
   {
     name: "waits for a price for ever",
     file: PURSE,
-    find: "errand.ask(this.#within(LONGEST_QUESTION_MS, signal));\n    if",
-    put: "errand.ask(AbortSignal.any([signal, this.#options.signal]));\n    if",
+    find: "#within(ms: number, ...signals: readonly AbortSignal[]): AbortSignal {",
+    put: "#within(_ms: number, ...signals: readonly AbortSignal[]): AbortSignal {\n    const ms = 2 ** 31 - 1;",
   },
   {
     name: "waits for an answer for ever",
@@ -100,6 +100,12 @@ export const HOSTILE_MUTANTS: readonly HostileMutant[] = [
     file: BOOK,
     find: "if (version === VERSION || (version === 0 && tables === 0)) return null;",
     put: "if (version >= VERSION || tables === 0) return null;",
+  },
+  {
+    name: "keeps a file shut that could not be opened",
+    file: BOOK,
+    find: "if (database?.isOpen === true) database.close();",
+    put: "",
   },
   {
     name: "hands on what hides in a stranger's text",

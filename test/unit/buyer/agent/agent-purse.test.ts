@@ -247,7 +247,7 @@ describe("a call", () => {
       ...errand("a"),
       ask: async (signal) => {
         asked.push(signal);
-        return err({ reason: "slow", isAway: false });
+        return err({ reason: "slow", isAway: true });
       },
     };
     const waited: number[] = [];
