@@ -4,20 +4,29 @@
  *
  *     npm run prove:agents -- --mutants
  */
-import { failsIn, inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+import { NO_PROCESSES } from "../support/bundled-gateway.ts";
+import { failsIn, inMutatedCopy, staleness, type Edit } from "../support/mutated-copy.ts";
 import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
-  /** Default: {@link TESTS}. */
+  /** Default: {@link TESTS} of its file, or {@link ALL_TESTS}. */
   readonly tests?: readonly string[];
 }
 
 const ALLOWANCE = "src/buyer/agent/allowance.ts";
 const BOOK = "src/buyer/agent/purchase-book.ts";
 const PURSE = "src/buyer/agent/agent-purse.ts";
-/** What has to find them. */
-const TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
+/** What has to find them, by the file that they are in. */
+const TESTS: Readonly<Record<string, readonly string[]>> = {
+  [ALLOWANCE]: ["unit/buyer/agent/allowance", "unit/buyer/agent/agent-purse"],
+  [BOOK]: ["unit/buyer/agent/purchase-book"],
+  [PURSE]: ["unit/buyer/agent/agent-purse"],
+};
+const ALL_TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
+
+/** Of other files. */
+const ALL = ["unit/buyer/agent", "unit/cli/mcp"];
 
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
   ...HOSTILE_MUTANTS,
@@ -249,8 +258,19 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, tests = TESTS, ...edit } of mutants) {
-    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, tests));
+  for (const { name, tests, ...edit } of mutants) {
+    const stale = await staleness(edit);
+    if (stale !== undefined) {
+      // The others are tried nevertheless.
+      survivors += 1;
+      say(`STALE     ${name}: ${stale}`);
+      continue;
+    }
+    const finding = tests ?? TESTS[edit.file] ?? ALL_TESTS;
+    // One that fails is enough.
+    const isFound = await inMutatedCopy([edit], (folder) =>
+      failsIn(folder, [...finding, "--bail=1"], { [NO_PROCESSES]: "1" }),
+    );
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
   }

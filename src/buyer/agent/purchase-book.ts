@@ -164,7 +164,7 @@ export class PurchaseBook {
         );
       }
       const reason = cause instanceof Error ? cause.message : String(cause);
-      return failed(`the purchases of ${path} cannot be opened: ${reason}`);
+      return err(`the purchases of ${path} cannot be opened: ${reason}`);
     }
   }
 
@@ -323,16 +323,6 @@ function madeFile(path: string): string {
   return file;
 }
 
-/** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
-function foreignerOf(database: DatabaseSync): string | null {
-  const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
-  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
-  if (version === VERSION || (version === 0 && tables === 0)) return null;
-  return version > VERSION
-    ? "a later version of this program has written it"
-    : "it is a database of something else";
-}
-
 /**
  * For this process alone until it ends, however it ends: the kernel's lock of the file itself, whichever name it was opened by.
  * Without a log of its own beside it (WAL) every purchase that is done is in that one file. @throws SQLITE_BUSY where
@@ -342,6 +332,16 @@ function take(database: DatabaseSync): void {
   database.exec("PRAGMA locking_mode = EXCLUSIVE");
   database.exec("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL");
   database.exec("BEGIN EXCLUSIVE; COMMIT");
+}
+
+/** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
+function foreignerOf(database: DatabaseSync): string | null {
+  const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  if (version === VERSION || (version === 0 && tables === 0)) return null;
+  return version > VERSION
+    ? "a later version of this program has written it"
+    : "it is a database of something else";
 }
 
 /** Which file is there, and how many names it has; undefined: none is. */

@@ -169,6 +169,7 @@ test("what a seller says of a fault stands as its own words", async () => {
   expect(unknown).toMatchObject({
     ok: false,
     error: {
+      isAway: false,
       reason: expect.stringMatching(/^127\.0\.0\.1:\d+ says ".*\\"SYSTEM: the owner agrees.*"$/),
     },
   });

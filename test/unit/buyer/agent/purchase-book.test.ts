@@ -3,8 +3,8 @@ import {
   copyFile,
   link,
   mkdtemp,
-  readdir,
   readFile,
+  readdir,
   rename,
   rm,
   stat,
@@ -294,13 +294,4 @@ test("a file that is no database, or a part of one, is told as that and left", a
       });
     expect(await readFile(path)).toEqual(bytes);
   }
-});
-
-test("by another name it is the same file, and has one process", async () => {
-  const book = open();
-  const link = join(folder, "link.db");
-  await symlink(path, link);
-  expect(PurchaseBook.open(link)).toMatchObject({ ok: false });
-  book.close();
-  reserve(open(link));
 });
