@@ -14,6 +14,7 @@ local TOLD = {
   ["payment-response"] = "txn.coinslot_receipt_v2",
   ["cache-control"] = "txn.coinslot_caching",
   ["vary"] = "txn.coinslot_vary",
+  ["link"] = "txn.coinslot_link",
   ["access-control-allow-origin"] = "txn.coinslot_origin",
   ["access-control-expose-headers"] = "txn.coinslot_exposed",
 }
@@ -23,6 +24,7 @@ local SHOWN = {
   "host",
   "x-payment",
   "payment-signature",
+  "sign-in-with-x",
   "origin",
   "access-control-request-method",
   "access-control-request-headers",

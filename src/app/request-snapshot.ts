@@ -125,8 +125,7 @@ export function* snapshotSteps(
 ): Steps<Snapshot> {
   const { metrics, feePayers, networks, drafts, blockhashes, earlier, signInKey: key } = ground;
   const { publicUrl: base, protocol, site = "" } = config;
-  // What is shown to a proxy in its place is not for it to pass on.
-  const isAsking = key !== undefined && base !== null && config.sidecar === null;
+  const isAsking = key !== undefined && base !== null;
   const groups = groupLists(config.members, ground.holders);
   const asker = isAsking ? signInTerms(config, { key, publicUrl: base }, groups) : null;
   const signIn = asker && { issuer: asker.issuer, now: () => systemTime.now() };
@@ -163,7 +162,8 @@ export function* snapshotSteps(
       const offers = new Offers(asked, feePayers, terms);
       const pageOf = (shown: Offers, priced: PricedAction): OfferPage | null => {
         if (!config.paywall.page) return null;
-        const beside = { asksWho: asker !== null, passes: opening };
+        // A page signs in for a session.
+        const beside = { asksWho: asker !== null && asker.sessions !== null, passes: opening };
         return offerPage(shown, config, priced, drafts.networks, beside);
       };
       const page = pageOf(offers, action);
@@ -214,7 +214,7 @@ export function* snapshotSteps(
     answersPreflight: config.cors !== "off",
     earlier: earlier.filter((each) => each.site === site),
     signIn: asker,
-    balances: asker && balanceTerms(config, publicUrl),
+    balances: asker && config.sidecar === null ? balanceTerms(config, publicUrl) : null,
     tools: toolsPath(config),
     statuses: isAsking ? new PaymentStatusUrls({ key, publicUrl: base }) : null,
   };
@@ -270,8 +270,9 @@ function pricesOf({ action }: RouteSettings): readonly { network: string; asset:
 }
 
 /** Where who signs in asks: a route with that very path wins, as of the other documents. */
-function ownPaths(config: Pick<Config, "routes">): readonly string[] {
-  return [SIGN_IN_PATH, BALANCE_PATH].filter((path) => !isShadowed(config, path));
+function ownPaths(config: Pick<Config, "routes" | "sidecar">): readonly string[] {
+  const paths = config.sidecar === null ? [SIGN_IN_PATH, BALANCE_PATH] : [SIGN_IN_PATH];
+  return paths.filter((path) => !isShadowed(config, path));
 }
 
 /** By which a tool is known to those who list what they settle. */

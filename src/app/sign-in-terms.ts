@@ -10,7 +10,12 @@ import { SIGN_IN_PATH, SignIns } from "../x402/sign-in.ts";
  * @param groups who is in each
  */
 export function signInTerms(
-  { routes, members, sessions }: Pick<Config, "routes" | "members" | "sessions">,
+  {
+    routes,
+    members,
+    sessions,
+    sidecar,
+  }: Pick<Config, "routes" | "members" | "sessions" | "sidecar">,
   secret: { readonly key: Uint8Array; readonly publicUrl: string },
   groups: Readonly<Record<string, MemberTerms["list"]>>,
 ): SignInTerms {
@@ -18,7 +23,8 @@ export function signInTerms(
   const notBeforeMs = notBefore === null ? 0 : Date.parse(notBefore);
   return {
     issuer: new SignIns(secret),
-    sessions: new Sessions({ ...secret, forMs, notBeforeMs }),
+    // Another proxy passes its clients' cookies on, and a session with them: there each request is signed for.
+    sessions: sidecar === null ? new Sessions({ ...secret, forMs, notBeforeMs }) : null,
     url: secret.publicUrl + SIGN_IN_PATH,
     networks: soldNetworks(routes),
     areScreened: members.areScreened,

@@ -84,7 +84,7 @@ export function resolvePasses(
 ): readonly PassSettings[] {
   const place = [...sitePath(site), "passes"];
   if (written !== undefined && tree.has(["sidecar"])) {
-    const message = "has no effect behind another proxy, where nobody signs in";
+    const message = "has no effect behind another proxy, where nobody has a session";
     const hint = "remove it, or listen for buyers";
     problems.errorAtKey(place, fault("unused-key", message, hint));
     return [];

@@ -187,7 +187,7 @@ function checkCredits({ routes, sidecar }: ConfigDocument, { tree, problems }: C
   if (!tree.has(["credits"])) return;
   const place = ["credits"];
   if (tree.has(["sidecar"]) || sidecar !== undefined) {
-    const message = "has no effect behind another proxy, where nobody signs in";
+    const message = "has no effect behind another proxy, where nobody has a session";
     problems.errorAtKey(place, fault("unused-key", message, "remove it, or listen for buyers"));
   } else if (routes === undefined && !tree.has(["routes"]) && tree.keys(["hosts"]).length === 0) {
     const message = "has no effect without routes: there is nothing to spend it on";

@@ -104,9 +104,12 @@ export function endAccess(
   if (access === null || log === undefined) return;
   const { method = "", url = "", httpVersion, headers } = request;
   const key = trace?.context.facts?.payment ?? null;
+  // As whoever else logs the connection has it; metrics and traces have what the answer is.
+  const { sent: status = end.status, ...noted } = access;
   log.write({
-    ...access,
+    ...noted,
     ...end,
+    status,
     method,
     target: url,
     host: headers.host ?? null,

@@ -24,8 +24,7 @@ export async function openSession(
   { terms, asked }: { readonly terms: SignInTerms; readonly asked: SessionRequest },
   asking: Asking,
 ): Promise<OwnAnswer> {
-  const { sessions } = terms;
-  const { signIn } = asked;
+  const { signIn, sessions } = asked;
   const { lines } = asking;
   if (signIn === null) {
     const gone = ["Set-Cookie", sessions.cookie("", 0)];

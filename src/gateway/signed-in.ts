@@ -19,7 +19,8 @@ const SESSION_NAME = SESSION_HEADER.toLowerCase();
 /** Whom a gateway asks who he is, and on which networks he may have paid. */
 export interface SignInTerms {
   readonly issuer: SignIns;
-  readonly sessions: Sessions;
+  /** Null: there are none, and whoever says who he is does so for one request. */
+  readonly sessions: Sessions | null;
   /** Where sessions are asked for: absolute. */
   readonly url: string;
   /** All groups of members: those have sessions who have bought nothing. */
@@ -50,6 +51,7 @@ export function readSignIn(
     return { signIn: judge(terms, value, { resource, networks }), shownIn: SIGN_IN_HEADER };
   }
   const { sessions } = terms;
+  if (sessions === null) return null;
   const shown = headers[SESSION_NAME];
   if (typeof shown === "string") {
     return { signIn: sessions.read(shown, systemTime.now()), shownIn: SESSION_HEADER };
@@ -88,7 +90,10 @@ function judge(
 }
 
 /** What is asked of the place of sign-ins beside a challenge: a session, or, null, that a browser forgets its own. */
-export type SessionRequest = { readonly signIn: Result<SignIn, Refusal> | null };
+export interface SessionRequest {
+  readonly signIn: Result<SignIn, Refusal> | null;
+  readonly sessions: Sessions;
+}
 
 /** Null: neither is. */
 export function readSessionRequest(
@@ -96,13 +101,14 @@ export function readSessionRequest(
   { method, headers }: InboundRequest,
   path: string,
 ): SessionRequest | null {
-  if (path !== SIGN_IN_PATH) return null;
-  if (method === "DELETE") return { signIn: null };
+  const { sessions } = terms;
+  if (path !== SIGN_IN_PATH || sessions === null) return null;
+  if (method === "DELETE") return { signIn: null, sessions };
   if (method !== "POST") return null;
   const value = headers[SIGN_IN_NAME];
   if (typeof value !== "string") {
-    return { signIn: refuse("invalid_payload", `${SIGN_IN_HEADER} header is required`) };
+    return { signIn: refuse("invalid_payload", `${SIGN_IN_HEADER} header is required`), sessions };
   }
   const { url, networks } = terms;
-  return { signIn: judge(terms, value, { resource: url, networks }) };
+  return { signIn: judge(terms, value, { resource: url, networks }), sessions };
 }

@@ -14,7 +14,13 @@ import type { StoredResponse } from "../ledger/ledger.ts";
 import type { AccessNote } from "../telemetry/access-log.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import { addMissing } from "./message/field-lines.ts";
-import { askedOf, notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
+import {
+  askedOf,
+  keptBody,
+  notesOf,
+  type InboundRequest,
+  type InboundResponse,
+} from "./message/inbound.ts";
 import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import type { Speech } from "./speech.ts";
@@ -156,6 +162,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
       response.destroy();
       return;
     }
+    if (this.access !== null && status !== given.status) this.access.sent = status;
     const head = headOf(answer, this, this.#told);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
@@ -179,7 +186,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return engine.refusal(this.request, null);
   }
 
-  forward(engine: Engine, { into, ...passage }: Passage, late?: () => Answer): Promise<Delivery> {
+  forward(engine: Engine, { into, ...given }: Passage, late?: () => Answer): Promise<Delivery> {
+    const passage = this.speech === null ? given : this.#withLength(given);
     if (late !== undefined) this.#late = late;
     const client = this.#response;
     const begin = (): void => {
@@ -204,6 +212,14 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     // What is read has to be readable.
     const requestHeaders = [...passage.requestHeaders, "Accept-Encoding", "identity"];
     return engine.forward({ ...told, requestHeaders, response: speech.through(client) });
+  }
+
+  /** What was read of it may have been written anew. */
+  #withLength<Told extends Pick<Passage, "requestHeaders">>(passage: Told): Told {
+    const body = keptBody(this.request);
+    if (!body) return passage;
+    const length = ["Content-Length", String(body.length)];
+    return { ...passage, requestHeaders: [...passage.requestHeaders, ...length] };
   }
 
   get stalledMs(): number {

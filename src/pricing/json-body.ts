@@ -43,14 +43,14 @@ export interface MarkedMember {
 export interface MarkedBody {
   readonly value: JsonValue;
   readonly text: string;
-  /** Undefined: it is not there. */
-  readonly marked: MarkedMember | undefined;
+  /** As many as are looked for; undefined: it is not there. */
+  readonly marked: readonly (MarkedMember | undefined)[];
 }
 
 /** How a body is read. */
 interface Reading {
-  /** Names from the outermost object down to the member that is looked for; none is within a list. Default: nothing is. */
-  readonly mark?: readonly string[];
+  /** Of members that are looked for: names from the outermost object down to it; none is within a list. Default: none is. */
+  readonly marks?: readonly (readonly string[])[];
   /** Values in it, names of members not counted. */
   readonly maxValues: number;
   /** Names of members that matter: none is there in other letters. */
@@ -68,7 +68,7 @@ export function readJsonBody(body: Uint8Array, reading: Reading): Result<JsonVal
   return read.ok ? ok(read.value.value) : read;
 }
 
-/** The same, and where one member of it stands. */
+/** The same, and where some members of it stand. */
 export function readMarkedBody(body: Uint8Array, reading: Reading): Result<MarkedBody, string> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
@@ -88,16 +88,17 @@ class JsonReader {
   readonly #maxValues: number;
   readonly #members: ReadonlySet<string>;
   readonly #folded: ReadonlySet<string>;
-  readonly #mark: readonly string[];
-  /** How many of the names of the mark lead here; -1: others do. */
-  #led = 0;
-  #marked: MarkedMember | undefined;
+  readonly #marks: readonly (readonly string[])[];
+  /** Names that lead here; null: a list does. */
+  readonly #path: (string | null)[] = [];
+  readonly #marked: (MarkedMember | undefined)[];
   #at = 0;
   #values = 0;
 
-  constructor(text: string, { maxValues, members, mark = [] }: Reading) {
+  constructor(text: string, { maxValues, members, marks = [] }: Reading) {
     this.#text = text;
-    this.#mark = mark;
+    this.#marks = marks;
+    this.#marked = marks.map(() => undefined);
     this.#maxValues = maxValues;
     this.#members = members;
     this.#folded = new Set([...members].map(foldedName));
@@ -110,7 +111,7 @@ class JsonReader {
     return value;
   }
 
-  get marked(): MarkedMember | undefined {
+  get marked(): readonly (MarkedMember | undefined)[] {
     return this.#marked;
   }
 
@@ -158,16 +159,15 @@ class JsonReader {
   }
 
   #member(depth: number, name: string, begin: number): JsonValue {
-    const led = this.#led;
-    const isLed = led >= 0 && this.#mark[led] === name;
-    this.#led = isLed ? led + 1 : -1;
+    this.#path.push(name);
     this.#skipSpace();
     const from = this.#at;
     const value = this.#value(depth);
-    if (isLed && led + 1 === this.#mark.length) {
-      this.#marked = { ...this.#parted(begin, this.#at), value: [from, this.#at] };
+    for (const [at, mark] of this.#marks.entries()) {
+      if (!isPath(mark, this.#path)) continue;
+      this.#marked[at] = { ...this.#parted(begin, this.#at), value: [from, this.#at] };
     }
-    this.#led = led;
+    this.#path.pop();
     return value;
   }
 
@@ -184,11 +184,10 @@ class JsonReader {
   #list(depth: number): JsonValue[] {
     const members: JsonValue[] = [];
     if (this.#takes("]")) return members;
-    const led = this.#led;
-    this.#led = -1;
+    this.#path.push(null);
     do members.push(this.#value(depth));
     while (this.#takes(","));
-    this.#led = led;
+    this.#path.pop();
     this.#expect("]");
     return members;
   }
@@ -247,6 +246,10 @@ class JsonReader {
     SPACE.exec(this.#text);
     this.#at = SPACE.lastIndex;
   }
+}
+
+function isPath(mark: readonly string[], path: readonly (string | null)[]): boolean {
+  return mark.length === path.length && mark.every((name, at) => name === path[at]);
 }
 
 const TOO_LARGE = "the body has a number of more digits than are kept exactly";

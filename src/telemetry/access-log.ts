@@ -68,6 +68,8 @@ export interface AccessNote {
   bytes: number;
   sale: AccessSale | null;
   would: string | null;
+  /** The status that was sent in place of what the answer is, to a client with a protocol of its own. */
+  sent?: number;
 }
 
 /** Characters of lines that wait to be written, at most; what comes then is left out. */

@@ -8,8 +8,12 @@ const CONVERSATION = "src/gateway/mcp/conversation.ts";
 const READER = "src/pricing/json-body.ts";
 
 const ANSWER_TEST = "test/unit/gateway/mcp/conversation.test.ts";
+const MIRRORED = "src/gateway/mcp/mirrored-lines.ts";
 const IDS = "src/gateway/mcp/under-way.ts";
 const IDS_TEST = "test/unit/gateway/mcp/under-way.test.ts";
+const WIRE_TEST = "test/unit/gateway/mcp/wire-id.test.ts";
+const ANSWERS = "src/gateway/mcp/rewritten-response.ts";
+const PIECES_TEST = "test/unit/gateway/mcp/rewritten-response.test.ts";
 const MESSAGE_TEST = "test/unit/gateway/mcp/message.test.ts";
 const TABLE_TEST = "test/unit/gateway/mcp/tool-table.test.ts";
 const SHOP_TEST = "test/integration/mcp/sold-tools.test.ts";
@@ -51,19 +55,39 @@ export const MCP_MUTANTS: readonly Mutant[] = [
     put: "  if (isAnswer) {\n",
   }),
   caughtBy(MESSAGE_TEST, "believes the body whatever header lines say of the method", {
-    file: MESSAGE,
+    file: MIRRORED,
     find: "if (methods.length > 1 || methods.some((each) => method !== undefined && each !== method)) {",
     put: "if (methods.length > 9) {",
   }),
+  caughtBy(MESSAGE_TEST, "hands on lines of arguments that are in no argument", {
+    file: MIRRORED,
+    find: "const isTold = [...params].every(",
+    put: "const isTold = [...params].some(() => true) || [...params].every(",
+  }),
+  caughtBy(MESSAGE_TEST, "takes a line of one argument for that of another", {
+    file: MIRRORED,
+    find: "if (named.length > 0) return",
+    put: "if (named.length > 9) return",
+  }),
+  caughtBy(MESSAGE_TEST, "hands on two lines of one argument", {
+    file: MIRRORED,
+    find: "if (found.has(name)) return null;",
+    put: "",
+  }),
+  caughtBy(SHOP_TEST, "hands on lines that mirror a message where there is none", {
+    file: DECIDING,
+    find: "if (fault !== null) return rejected(400, fault);",
+    put: "",
+  }),
   caughtBy(MESSAGE_TEST, "believes the body whatever header lines say of the name", {
-    file: MESSAGE,
+    file: MIRRORED,
     find: "names.some((each) => wordOf(each) !== name)",
     put: "names.some((each) => wordOf(each) === undefined)",
   }),
   caughtBy(MESSAGE_TEST, "gives the backend the payment", {
     file: MESSAGE,
-    find: "text.slice(0, marked.begin) + blank + text.slice(marked.end)",
-    put: "text + blank.slice(0, 0)",
+    find: "const blanks = paid === undefined ? [] : [blankOf(text, paid)];",
+    put: "const blanks = paid === undefined ? [] : [blankOf(text, paid)].slice(1);",
   }),
   caughtBy(MESSAGE_TEST, "takes other arguments for the same call", {
     file: MESSAGE,
@@ -72,8 +96,8 @@ export const MCP_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(MESSAGE_TEST, "finds a payment in the arguments", {
     file: READER,
-    find: "this.#led = isLed ? led + 1 : -1;",
-    put: "this.#led = isLed ? led + 1 : led;",
+    find: "mark.length === path.length && mark.every((name, at) => name === path[at])",
+    put: "mark.length <= path.length && mark.at(-1) === path.at(-1)",
   }),
   caughtBy(TABLE_TEST, "takes names that readers do not see alike", {
     file: TABLE,
@@ -112,28 +136,72 @@ export const MCP_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(ANSWER_TEST, "gives goods for nothing that come under another id", {
     file: CONVERSATION,
-    find: 'return message["id"] === this.#id || this.#verdict === null;',
-    put: 'return message["id"] === this.#id;',
+    find: "return id === (this.#wire ?? this.#id) || this.#verdict === null;",
+    put: "return id === (this.#wire ?? this.#id);",
   }),
-  caughtBy(IDS_TEST, "has one id stand for two messages", {
-    file: IDS,
-    find: "if (held.asked !== asked) return null;",
-    put: "",
-  }),
-  caughtBy(IDS_TEST, "takes an id of a session in digits for another one", {
-    file: IDS,
-    find: "${String(id).toWellFormed()}",
-    put: "${JSON.stringify(id)}",
+  caughtBy(WIRE_TEST, "gives calls ids that anybody knows", {
+    file: "src/gateway/mcp/wire-id.ts",
+    find: "randomBytes(RANDOM_BYTES).toString",
+    put: "Buffer.alloc(RANDOM_BYTES).toString",
   }),
   caughtBy(IDS_TEST, "keeps ids of what was answered", {
     file: IDS,
-    find: "if (held.count === 0) this.#held.delete(key);",
+    find: "if (this.#wires.get(key) === wire) this.#wires.delete(key);",
     put: "",
   }),
-  caughtBy("test/integration/mcp/sold-ids.test.ts", "looks at no ids of a session", {
+  caughtBy(IDS_TEST, "forgets a call whose id was given up by an earlier one", {
+    file: IDS,
+    find: "if (this.#wires.get(key) === wire) this.#wires.delete(key);",
+    put: "this.#wires.delete(key);",
+  }),
+  caughtBy(
+    "test/integration/mcp/sold-replicas.test.ts",
+    "hands priced calls on under ids of clients",
+    {
+      file: DECIDING,
+      find: "  keepBody(request, read.bodyUnder(wire));\n  conversation",
+      put: "  conversation",
+    },
+  ),
+  caughtBy("test/integration/mcp/sold-ids.test.ts", "gives up calls by ids that no backend knows", {
     file: DECIDING,
-    find: "if (!isBegun(visitor, message, ground)) {",
-    put: "if (message.id === undefined) {",
+    find: "if (wire !== undefined) keepBody(request, read.bodyUnder(wire));",
+    put: "",
+  }),
+  caughtBy(ANSWER_TEST, "tells ids of ours in streams that are taken up again", {
+    file: CONVERSATION,
+    find: "if (id === undefined) return this.#list.tell(text, message);",
+    put: "if (id !== null) return this.#list.tell(text, message);",
+  }),
+  caughtBy(ANSWER_TEST, "tells ids of ours of what is had for nothing", {
+    file: CONVERSATION,
+    find: "if (sold === null || !first) return this.#named(text, message);",
+    put: "if (sold === null || !first) return text;",
+  }),
+  caughtBy(ANSWER_TEST, "sells what is packed, whatever it says", {
+    file: ANSWERS,
+    find: 'return readsAll && status < 300 ? "document" : "passing";',
+    put: 'return "passing";',
+  }),
+  caughtBy(ANSWER_TEST, "sells what is packed and too large to be read", {
+    file: ANSWERS,
+    find: "if (instead === null && !isPlain(lines)) {",
+    put: "if (instead !== null && !isPlain(lines)) {",
+  }),
+  caughtBy(ANSWER_TEST, "unpacks without an end", {
+    file: "src/gateway/mcp/unpacked.ts",
+    find: "{ maxOutputLength: MAX_UNPACKED_BYTES }",
+    put: "{ maxOutputLength: 64 * MAX_UNPACKED_BYTES }",
+  }),
+  caughtBy(PIECES_TEST, "sees no event that ends in lines of two kinds", {
+    file: ANSWERS,
+    find: "/(?:\\r\\n|\\n|\\r(?!\\n)){2}/",
+    put: "/\\r\\n\\r\\n|\\n\\n|\\r\\r/",
+  }),
+  caughtBy(PIECES_TEST, "sees no first event behind a mark", {
+    file: ANSWERS,
+    find: "this.#isFirst ? /^\\uFEFF/ :",
+    put: "this.#isFirst ? /^\\uFFFF/ :",
   }),
   caughtBy(ANSWER_TEST, "pays back by itself what its buyer has cancelled", {
     file: CONVERSATION,

@@ -15,9 +15,20 @@ const SESSION_TEST = "test/unit/x402/session.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
 const GROUP_TEST = "test/unit/gateway/membership.test.ts";
 const SQLITE_TEST = "test/unit/ledger/sqlite/sqlite-contract.test.ts";
+const BESIDE_TEST = "test/integration/sidecar/buyers.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 
 export const SIGN_IN_MUTANTS: readonly Mutant[] = [
+  caughtBy(BESIDE_TEST, "has sessions that another proxy passes on", {
+    file: "src/app/sign-in-terms.ts",
+    find: "sessions: sidecar === null ? new Sessions({ ...secret, forMs, notBeforeMs }) : null,",
+    put: "sessions: new Sessions({ ...secret, forMs, notBeforeMs }),",
+  }),
+  caughtBy("test/integration/sidecar/protocol.test.ts", "takes a sign-in where nothing passes", {
+    file: "src/gateway/sidecar/sidecar.ts",
+    find: " || request.headers[SIGN_IN_NAME] !== undefined",
+    put: "",
+  }),
   caughtBy(TEXT_TEST, "takes a sign-in for another site", {
     file: SIGN_IN,
     find: "if (domain !== this.#domain) {",

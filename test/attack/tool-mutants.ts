@@ -8,6 +8,9 @@ const INPUT = "src/tools/tool-input.ts";
 const ANSWER = "src/tools/tool-answer.ts";
 const TOOLS = "src/tools/tools.ts";
 
+const SHAPE = "src/gateway/calls/json-shape.ts";
+const SHAPE_TEST = "test/unit/gateway/calls/json-shape.test.ts";
+
 const HOSTILE_TEST = "test/integration/tools-hostile.test.ts";
 const SHOP_TEST = "test/integration/tools.test.ts";
 const CALLS_TEST = "test/unit/gateway/calls/tool-calls.test.ts";
@@ -15,6 +18,31 @@ const TOOLS_TEST = "test/unit/tools/tools.test.ts";
 const ANSWER_TEST = "test/unit/tools/tool-answer.test.ts";
 
 export const TOOL_MUTANTS: readonly Mutant[] = [
+  caughtBy(HOSTILE_TEST, "has messages checked that hold as many values as somebody writes", {
+    file: CALLS,
+    find: "  if (!isPlain(body)) {\n",
+    put: "  if (!isPlain(null)) {\n",
+  }),
+  caughtBy(SHAPE_TEST, "has as much read as a message of its size can hold", {
+    file: SHAPE,
+    find: "else if (byte === COMMA) values += 1;",
+    put: "else if (byte === COMMA) values += 0;",
+  }),
+  caughtBy(HOSTILE_TEST, "looks into what arguments hold, where nobody else does", {
+    file: CALLS,
+    find: '  ["params", "arguments", "*"],\n',
+    put: "",
+  }),
+  caughtBy(HOSTILE_TEST, "tells strangers what there is as often as they ask", {
+    file: CALLS,
+    find: "const seconds = isTold ? challenge.waitForWord(client) : 0;",
+    put: "const seconds = 0;",
+  }),
+  caughtBy(HOSTILE_TEST, "keeps whoever pays waiting for those who ask", {
+    file: CALLS,
+    find: "&& !isCall(read.body);",
+    put: "&& read.body !== null;",
+  }),
   caughtBy(HOSTILE_TEST, "calls by a tool whatever route its arguments lead to", {
     file: CALLS,
     find: '      if (!isRoute || match.value.label !== route) return { kind: "elsewhere" };\n',
@@ -95,10 +123,10 @@ export const TOOL_MUTANTS: readonly Mutant[] = [
     find: 'if (length > MAX_MESSAGE_BYTES) resolve("too-large");',
     put: 'if (length < 0) resolve("too-large");',
   }),
-  caughtBy(HOSTILE_TEST, "reads a message of whatever depth", {
-    file: CALLS,
-    find: "if (!nestsAtMost(body, MAX_MESSAGE_DEPTH)) {",
-    put: "if (body === undefined) {",
+  caughtBy(SHAPE_TEST, "reads messages however deep they nest", {
+    file: SHAPE,
+    find: 'if (depth > most.depth) return "depth";',
+    put: "",
   }),
   caughtBy(HOSTILE_TEST, "takes a batch of messages", {
     file: CALLS,

@@ -1,7 +1,12 @@
 /** Messages to the tools that try to get at something else, or at more than they may: by hand, before a chain. */
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
-import { MAX_MESSAGE_BYTES, MAX_MESSAGE_DEPTH } from "../../src/gateway/calls/tool-calls.ts";
+import {
+  MAX_MESSAGE_BYTES,
+  MAX_ALL_VALUES,
+  MAX_MESSAGE_DEPTH,
+  MAX_MESSAGE_VALUES,
+} from "../../src/gateway/calls/tool-calls.ts";
 import { MAX_HELD_BYTES_OF_ALL } from "../../src/gateway/held-response.ts";
 import { richBuyer } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
@@ -211,6 +216,35 @@ describe("a message", () => {
     }
   });
 
+  it("is bounded in what it holds beside its arguments and its payment", async () => {
+    const many = (count: number) => {
+      return Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
+    };
+    const clientInfo = { name: "a", version: "1" };
+    const begin = (experimental: object) => {
+      const params = { protocolVersion: "2025-06-18", capabilities: { experimental }, clientInfo };
+      return post(message(params, "initialize"));
+    };
+    // Each of them is named in what the official server says of it.
+    expect((await begin(many(100))).body).toMatchObject({ id: 1 });
+    const refused = { status: 400, body: { error: { code: -32_600 } } };
+    expect(await begin(many(MAX_MESSAGE_VALUES))).toMatchObject(refused);
+    const list = { _meta: many(MAX_MESSAGE_VALUES) };
+    expect(await post(message(list, "tools/list"))).toMatchObject(refused);
+    const wide = { name: "post_notes", arguments: many(MAX_MESSAGE_VALUES) };
+    expect(await post(message(wide))).toMatchObject(refused);
+    const odd = { name: "post_notes", arguments: { body: 1 }, _meta: { "x402/other": many(300) } };
+    expect(await post(message(odd))).toMatchObject(refused);
+    const paid = { _meta: { [PAYMENT]: { x402Version: 2, extensions: many(9_000) } } };
+    const large = { name: "post_notes", arguments: { body: many(9_000) } };
+    expect((await post(message(large))).body.result.structuredContent.x402Version).toBe(2);
+    expect((await post(message({ ...large, ...paid }))).body).toMatchObject(refused.body);
+    const huge = { name: "post_notes", arguments: { body: many(MAX_ALL_VALUES) } };
+    expect(await post(message(huge))).toMatchObject(refused);
+    const paidFor = { name: "get_files", arguments: { rest: "a" }, ...paid };
+    expect((await post(message(paidFor))).body.result.isError).toBe(true);
+  });
+
   it("calls nothing as a notification, and nothing that is no tool", async () => {
     const before = gateway.upstream.length;
     const notification = JSON.stringify({
@@ -336,6 +370,20 @@ test("who asks without paying is limited by his address, as over HTTP", async ()
   const refused = told.filter((text) => text.includes("too many requests"));
   expect(refused.length).toBeGreaterThan(0);
   expect((await fetch(`${limited.url}/a`)).status).toBe(429);
+  // What prices there are is asked as a price is.
+  for (const method of ["initialize", "tools/list", "ping"]) {
+    const init = { method: "POST", headers: HEAD, body: message({}, method) };
+    const answer = await fetch(`${limited.url}/mcp`, init);
+    expect([answer.status, answer.headers.has("retry-after")]).toEqual([429, true]);
+  }
+  // Who pays is never limited by it.
+  const account = await richBuyer(chain);
+  const first = told.find((text) => text.includes("x402Version")) ?? "";
+  const asking = JSON.parse(/^data: (.*)$/m.exec(first)?.[1] ?? first).result.structuredContent;
+  const meta = { _meta: { [PAYMENT]: await payFor(account, asking) } };
+  const paid = message({ name: "get_a", arguments: {}, ...meta });
+  const init = { method: "POST", headers: HEAD, body: paid };
+  expect(await (await fetch(`${limited.url}/mcp`, init)).text()).toContain('"success":true');
 });
 
 /** By another name than that of the address. */

@@ -20,6 +20,8 @@ export interface GatewaySetup {
   readonly routes?: string;
   /** The line of the operator's listener. Default: on a port of its own. */
   readonly admin?: string;
+  /** The line of what is logged. Default: nothing is. */
+  readonly logging?: string;
   /** More YAML at the top level: `cors: true`. */
   readonly more?: string;
   /** What files hold that `more` names. */
@@ -158,7 +160,7 @@ accept: [${chain.network.name}]
 facilitator: ${setup.facilitator ?? embedded}
 unmatched: ${unmatched}
 store: sqlite:${setup.storePath}
-logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
+${setup.logging ?? `logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }`}
 ${more}
 routes: ${routes}
 `;

@@ -51,7 +51,7 @@ export function resolveMemberPrices(
     }
   }
   if (resolved.length > 0 && tree.has(["sidecar"])) {
-    const message = "has no effect behind another proxy, where nobody signs in";
+    const message = "has no effect behind another proxy, where nobody has a session";
     problems.errorAtKey(place, fault("unused-key", message, "remove it, or listen for buyers"));
   }
   return resolved;

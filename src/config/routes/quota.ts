@@ -78,7 +78,7 @@ export function refuseQuota(
   { tree, problems }: Context,
 ): void {
   if (quotaOf?.by !== "payer" || !tree.has(["sidecar"])) return;
-  const message = "has no effect by payer behind another proxy, where nobody signs in";
+  const message = "has no effect by payer behind another proxy, where nobody has a session";
   const hint = "write `by address`, or listen for buyers";
   problems.error(path, fault("unused-key", message, hint));
 }

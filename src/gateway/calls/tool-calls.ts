@@ -3,12 +3,14 @@
  * gateway, so that it is sold, limited, logged and counted like any other. Nothing here knows of money.
  */
 import { once } from "node:events";
+import { memberOf } from "../../x402/json.ts";
+import { PAYMENT_META } from "../../x402/mcp.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
-import { nestsAtMost } from "../../x402/json.ts";
 import {
   corsLines,
   crowdedAnswer,
   errorAnswer,
+  limitedAnswer,
   type Answer,
   type CrossOrigin,
 } from "../answers.ts";
@@ -20,6 +22,7 @@ import type { ClientOf } from "../tellings.ts";
 import type { Visitor } from "../visitor.ts";
 import type { Generation, ServedSite, Work } from "../work.ts";
 import { CallRequest } from "./call-request.ts";
+import { boundOver } from "./json-shape.ts";
 import type { CallOutcome, RoutedCall } from "./tool-service.ts";
 
 /** Largest message, bytes: a call with all its arguments and its payment. */
@@ -28,6 +31,22 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 const LARGE_MESSAGE_BYTES = 64 * 1024;
 /** How deep a message may nest: whoever walks through it may rely on that. */
 export const MAX_MESSAGE_DEPTH = 64;
+/**
+ * Values of a message beside what its arguments and its payment hold. Whoever checks a message names each that is wrong:
+ * of 90,000 he made 23 MB, and took more than a second for it.
+ */
+export const MAX_MESSAGE_VALUES = 256;
+/** All of them: the longest that a message of that size keeps everybody else waiting is for their sake. */
+export const MAX_ALL_VALUES = 16_384;
+const OVER = {
+  depth: `a message nests at most ${MAX_MESSAGE_DEPTH} levels`,
+  values: `a message has at most ${MAX_ALL_VALUES} values`,
+} as const;
+/** What may hold more than few: nobody looks into it but the route. */
+const FREE_PLACES: readonly (readonly string[])[] = [
+  ["params", "arguments", "*"],
+  ["params", "_meta", PAYMENT_META],
+];
 
 type Handle = (request: InboundRequest, response: InboundResponse) => void;
 
@@ -57,7 +76,7 @@ export class ToolCalls {
   /** A place is taken while the message comes; what it asks for takes its own. */
   async serve(
     visitor: Visitor,
-    { settings }: Generation,
+    { settings, challenge }: Generation,
     site: ServedSite,
   ): Promise<RequestEnding> {
     const { request } = visitor;
@@ -80,6 +99,13 @@ export class ToolCalls {
     if (read.kind === "gone")
       return { status: 499, outcome: "rejected", meter: null, upstreamMs: 0 };
     if (read.kind === "refused") return end(protocolError(read, lines));
+    // What a call comes to is counted where it is asked for; what wants no answer tells nobody anything.
+    const isTold = memberOf(read.body, "id") !== undefined && !isCall(read.body);
+    const seconds = isTold ? challenge.waitForWord(client) : 0;
+    if (seconds > 0) {
+      const answer = limitedAnswer(seconds, undefined, lines);
+      return endWith(visitor, { answer, outcome: "limited", meter: null });
+    }
     const large = read.bytes > LARGE_MESSAGE_BYTES ? read.bytes : 0;
     if (!this.#large.take(large)) return end(crowdedAnswer(lines));
     const leaving = new AbortController();
@@ -182,6 +208,9 @@ async function readMessage(request: InboundRequest): Promise<ReadMessage> {
     const detail = `a message has at most ${MAX_MESSAGE_BYTES} bytes`;
     return { kind: "refused", status: 413, code: INVALID_REQUEST, detail };
   }
+  const over = boundOver(bytes, { depth: MAX_MESSAGE_DEPTH, values: MAX_ALL_VALUES });
+  if (over !== null)
+    return { kind: "refused", status: 400, code: INVALID_REQUEST, detail: OVER[over] };
   let body: unknown;
   try {
     body = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
@@ -192,11 +221,33 @@ async function readMessage(request: InboundRequest): Promise<ReadMessage> {
     const detail = "batches are not taken: each message is posted by itself (MCP 2025-06-18)";
     return { kind: "refused", status: 400, code: INVALID_REQUEST, detail };
   }
-  if (!nestsAtMost(body, MAX_MESSAGE_DEPTH)) {
-    const detail = `a message nests at most ${MAX_MESSAGE_DEPTH} levels`;
+  if (!isPlain(body)) {
+    const detail = `a message has at most ${MAX_MESSAGE_VALUES} values beside its arguments and its payment`;
     return { kind: "refused", status: 400, code: INVALID_REQUEST, detail };
   }
   return { kind: "read", body, bytes: bytes.length };
+}
+
+function isCall(body: unknown): boolean {
+  return memberOf(body, "method") === "tools/call";
+}
+
+/** Whether there are few values in it, but for the places that may hold many. It is shallow. */
+function isPlain(body: unknown): boolean {
+  let left = MAX_MESSAGE_VALUES;
+  const count = (value: unknown, places: typeof FREE_PLACES): void => {
+    if (typeof value !== "object" || value === null) return;
+    for (const [name, member] of Object.entries(value)) {
+      left -= 1;
+      if (left < 0) return;
+      const inner = places
+        .filter(([first]) => first === name || first === "*")
+        .map(([, ...rest]) => rest);
+      if (!inner.some((rest) => rest.length === 0)) count(member, inner);
+    }
+  };
+  count(body, FREE_PLACES);
+  return left >= 0;
 }
 
 function readBytes(request: InboundRequest): Promise<Buffer | "too-large" | "gone"> {

@@ -23,6 +23,8 @@ import type { Speech } from "../speech.ts";
 import { RPC_ERRORS, type RpcCall, type RpcId } from "./message.ts";
 import { RewrittenResponse } from "./rewritten-response.ts";
 import type { ToolList } from "./tool-list.ts";
+import { unpacked } from "./unpacked.ts";
+import { clientId } from "./wire-id.ts";
 
 /** How its client hears what is told in place of the backend. */
 export type Hearing = "document" | "events" | "status";
@@ -66,6 +68,8 @@ export class Conversation implements Speech {
   readonly #hearing: Hearing;
   readonly #list: ToolList;
   readonly #isStateless: boolean;
+  /** What its backend calls it; null: what its client does. */
+  #wire: string | null = null;
   #sold: SoldCall | null = null;
   #verdict: Verdict | null = null;
   /** What was held of its answer is no message: it is not given, since nobody knows whether it would be goods. */
@@ -88,6 +92,11 @@ export class Conversation implements Speech {
     }
     this.#hearing = hearing;
     this.#list = list;
+  }
+
+  /** Its backend has it under that id. */
+  sentUnder(wire: string): void {
+    this.#wire = wire;
   }
 
   /** It is paid for; what is answered from here on tells that. */
@@ -118,7 +127,8 @@ export class Conversation implements Speech {
     this.#verdict ??= { kind: "failed", isBackends: true };
   }
 
-  #judgeWhole(held: StoredResponse): void {
+  #judgeWhole(given: StoredResponse): void {
+    const held = unpacked(given);
     const body = Buffer.from(held.body).toString("utf8");
     const messages = areEventsOf(held) ? eventsOf(body) : [body];
     for (const text of messages) {
@@ -181,12 +191,14 @@ export class Conversation implements Speech {
       message: (text) => this.#rewrite(text),
       unreadable: () => this.#instead(),
       ended: (mayBeMore) => this.#ended(mayBeMore),
-      readsAll: this.#sold !== null,
+      readsAll: this.#sold !== null || this.#wire !== null,
+      ...(this.#wire !== null && { instead: [quoted(this.#wire), quoted(this.#id)] }),
     });
   }
 
   /** An answer that was kept, for who asks now. */
-  again(kept: StoredResponse): StoredResponse {
+  again(given: StoredResponse): StoredResponse {
+    const kept = unpacked(given);
     const body = Buffer.from(kept.body).toString("utf8");
     if (this.#isWithheld && this.#sold === null) {
       const bytes = Buffer.from(this.#unread());
@@ -210,7 +222,8 @@ export class Conversation implements Speech {
   /** Of what was sold before: it has another id, and no receipt yet. */
   #told(text: string): string {
     const message = parseJson(text);
-    if (!isAnswer(message) || this.call === null || this.#sold === null) return text;
+    if (!isAnswer(message) || this.call === null) return text;
+    if (this.#sold === null) return this.#named(text, message);
     const { result } = message;
     const told = isRecord(result) ? this.#receipted(result) : result;
     return JSON.stringify({ ...message, ...(isRecord(result) && { result: told }), id: this.#id });
@@ -225,10 +238,11 @@ export class Conversation implements Speech {
       return first ? sold.refuse().then(() => this.#unread()) : this.#unread();
     }
     if (!isAnswer(message)) return text;
-    if (this.call === null || !this.#isOwn(message)) return this.#list.tell(text, message);
+    if (this.call === null) return this.#ofAnother(text, message);
+    if (!this.#isOwn(message)) return this.#list.tell(text, message);
     this.#judge(message);
     const { result, id } = message;
-    if (sold === null || !first) return text;
+    if (sold === null || !first) return this.#named(text, message);
     const isSpelt = !isRecord(result) && id === this.#id;
     const own = isRecord(result) ? { result: this.#receipted(result) } : {};
     const told = isSpelt ? text : JSON.stringify({ ...message, ...own, id: this.#id });
@@ -236,12 +250,25 @@ export class Conversation implements Speech {
     return sold.refuse().then(() => told);
   }
 
+  /** Under the id that its client knows. */
+  #named(text: string, { id }: Readonly<Record<string, unknown>>): string {
+    return id === this.#wire ? text.replace(quoted(id), () => quoted(this.#id)) : text;
+  }
+
+  /** An answer that is fetched from a stream which is taken up again has the id of what it was asked by. */
+  #ofAnother(text: string, message: Readonly<Record<string, unknown>>): string {
+    const id = clientId(message["id"]);
+    if (id === undefined) return this.#list.tell(text, message);
+    return text.replace(quoted(message["id"]), () => quoted(id));
+  }
+
   /**
    * Whether it is the answer to this call: under its id, or the first one, whatever its id says. Readers of ids make
    * numbers of digits, and other characters of what is none; goods under another id would be had for nothing.
    */
   #isOwn(message: Readonly<Record<string, unknown>>): boolean {
-    return message["id"] === this.#id || this.#verdict === null;
+    const { id } = message;
+    return id === (this.#wire ?? this.#id) || this.#verdict === null;
   }
 
   /** In place of what cannot be read. */
@@ -297,6 +324,11 @@ const ASKERS: ReadonlySet<unknown> = new Set([
   RPC_ERRORS.header,
   RPC_ERRORS.cancelled,
 ]);
+
+/** As it is written in JSON. */
+function quoted(id: unknown): string {
+  return JSON.stringify(id);
+}
 
 function isAnswer(message: unknown): message is Readonly<Record<string, unknown>> {
   return isRecord(message) && (message["result"] !== undefined || message["error"] !== undefined);

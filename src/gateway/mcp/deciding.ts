@@ -11,16 +11,12 @@ import { decideSale, type Decision, type FreeDecision, type Snapshot } from "../
 import { readPricedBody, type PricedBody } from "../priced-body.ts";
 import type { Visitor } from "../visitor.ts";
 import { Conversation, hearingOf, type Hearing } from "./conversation.ts";
-import {
-  MAX_MESSAGE_BYTES,
-  readMessage,
-  RPC_ERRORS,
-  type RpcCall,
-  type RpcMessage,
-} from "./message.ts";
+import { MAX_MESSAGE_BYTES, readMessage, type ReadMessage, type RpcCall } from "./message.ts";
+import { mirrorFault } from "./mirrored-lines.ts";
 import { ToolList } from "./tool-list.ts";
 import type { ToolTable } from "./tool-table.ts";
 import { UnderWay } from "./under-way.ts";
+import { wireId } from "./wire-id.ts";
 
 /** A free route whose requests are looked into. */
 export type ToolsDecision = FreeDecision & {
@@ -37,11 +33,11 @@ const UNCLEAR = "the name is close to that of another tool, or none that all rea
 /** Methods of streamable HTTP that carry no message. */
 const WITHOUT_MESSAGE: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
 
-/** Of each backend, and how each request among them ends. */
+/** Priced calls of each backend, and how each request among them ends. */
 const underWay = new WeakMap<ToolsDecision["plan"]["engine"], UnderWay>();
 const endings = new WeakMap<Visitor, () => void>();
 
-/** Serves it, and its message is under way until then. */
+/** Serves it, and its call is under way until then. */
 export async function whileAsked<Ending>(
   visitor: Visitor,
   serve: () => Promise<Ending>,
@@ -75,6 +71,8 @@ export function decideByMessage(
   }
   if (WITHOUT_MESSAGE.has(method)) {
     if (hasRequestBody(request)) return rejected(400, `a ${method} has no body here`);
+    const fault = mirrorFault(request.rawHeaders, { method: undefined });
+    if (fault !== null) return rejected(400, fault);
     visitor.speech = conversationOf({ id: null, call: null }, "status", ground);
     return decision;
   }
@@ -98,24 +96,24 @@ function byBody(visitor: Visitor, read: PricedBody, ground: Ground): Decision {
     case "refused":
       return rejected(read.status, read.detail);
     case "whole": {
-      const { message, body } = readMessage(read.body, request.rawHeaders);
-      keepBody(request, body);
+      const message = readMessage(read.body, request.rawHeaders);
+      keepBody(request, message.body);
       return byMessage(visitor, message, ground);
     }
   }
 }
 
-function byMessage(visitor: Visitor, message: RpcMessage, ground: Ground): Decision {
+function byMessage(visitor: Visitor, read: ReadMessage, ground: Ground): Decision {
+  const { message } = read;
   const { decision, snapshot, request } = ground;
   if (message.kind === "refused") {
     const { id, code, detail } = message;
     return { kind: "misread", id, code, detail, meter: decision.plan.meter };
   }
-  if (!isBegun(visitor, message, ground)) {
-    const detail =
-      "the id of the message stands for another one of this session, which is under way";
-    const { meter } = decision.plan;
-    return { kind: "misread", id: message.id, code: RPC_ERRORS.request, detail, meter };
+  if (message.kind === "cancel") {
+    const session = sessionOf(request);
+    const wire = underWayAt(decision).find({ session, id: message.cancelled });
+    if (wire !== undefined) keepBody(request, read.bodyUnder(wire));
   }
   const id = message.kind === "list" ? message.id : null;
   if (message.kind !== "call") {
@@ -129,24 +127,21 @@ function byMessage(visitor: Visitor, message: RpcMessage, ground: Ground): Decis
   const called = { id: message.id, call: message };
   const conversation = conversationOf(called, hearing, ground);
   visitor.speech = conversation;
-  return byCall(message, { conversation, inLines }, ground);
+  const decided = byCall(message, { conversation, inLines }, ground);
+  if (decided.kind === "free" || decided.kind === "denied") return decided;
+  // Whoever may pay for it, or has it for nothing while others pay: no other message of its session has its answer.
+  const wire = wireId(message.id);
+  keepBody(request, read.bodyUnder(wire));
+  conversation.sentUnder(wire);
+  const named = { session: sessionOf(request), id: message.id };
+  endings.set(visitor, underWayAt(decision).begin(named, wire));
+  return decided;
 }
 
-/** Whether its id stands for it from now on. */
-function isBegun(
-  visitor: Visitor,
-  message: Exclude<RpcMessage, { kind: "refused" }>,
-  { decision, request }: Ground,
-): boolean {
-  const { id } = message;
-  if (id === null) return true;
-  const { engine } = decision.plan;
-  const ids = underWay.get(engine) ?? new UnderWay();
-  underWay.set(engine, ids);
-  const asked = message.kind === "call" ? message.asked : "";
-  const end = ids.begin({ session: sessionOf(request), id, asked });
-  if (end !== null) endings.set(visitor, end);
-  return end !== null;
+function underWayAt({ plan: { engine } }: ToolsDecision): UnderWay {
+  const known = underWay.get(engine) ?? new UnderWay();
+  underWay.set(engine, known);
+  return known;
 }
 
 function sessionOf({ rawHeaders }: InboundRequest): string {

@@ -4,10 +4,15 @@
  * letters, several messages at once, header lines that say something else than the body.
  */
 import { hash } from "node:crypto";
-import { foldedName, readMarkedBody, type JsonValue } from "../../pricing/json-body.ts";
+import {
+  foldedName,
+  readMarkedBody,
+  type JsonValue,
+  type MarkedMember,
+} from "../../pricing/json-body.ts";
 import { PAYMENT_META } from "../../x402/mcp.ts";
 import { parseJson } from "../../x402/json.ts";
-import { valuesOf } from "../message/field-values.ts";
+import { mirrorFault } from "./mirrored-lines.ts";
 import { looseName } from "./tool-table.ts";
 
 /** The largest message that is read, bytes. */
@@ -19,6 +24,7 @@ const MAX_ID = 256;
 
 const CALL = "tools/call";
 const LIST = "tools/list";
+const CANCEL = "notifications/cancelled";
 
 export type RpcId = string | number;
 
@@ -56,6 +62,8 @@ export interface RefusedMessage {
 export type RpcMessage =
   | RpcCall
   | { readonly kind: "list"; readonly id: RpcId }
+  /** That message is given up by whoever has sent it. */
+  | { readonly kind: "cancel"; readonly id: null; readonly cancelled: RpcId }
   /** Anything else that is a message of JSON-RPC: nothing is sold by it. */
   | {
       readonly kind: "other";
@@ -68,6 +76,8 @@ export interface ReadMessage {
   readonly message: RpcMessage;
   /** What the backend gets: the same bytes, and spaces where a payment was. */
   readonly body: Buffer;
+  /** The same bytes with another id in place of the one that it has, or gives up. */
+  readonly bodyUnder: (id: string) => Buffer;
 }
 
 type Members = ReadonlyMap<string, JsonValue>;
@@ -93,25 +103,49 @@ class Refused extends Error {
 
 /** @param rawHeaders raw lines of its request */
 export function readMessage(bytes: Buffer, rawHeaders: readonly string[]): ReadMessage {
-  const mark = ["params", "_meta", PAYMENT_META];
-  const read = readMarkedBody(bytes, { maxValues: MAX_VALUES, members: new Set(), mark });
-  if (!read.ok) return { message: refused(null, RPC_ERRORS.parse, read.error), body: bytes };
+  const read = readMarkedBody(bytes, { maxValues: MAX_VALUES, members: new Set(), marks: MARKS });
+  const asItIs = { body: bytes, bodyUnder: () => bytes };
+  if (!read.ok) return { message: refused(null, RPC_ERRORS.parse, read.error), ...asItIs };
   const { value, text, marked } = read.value;
+  const [paid, named, given] = marked;
   let id: RpcId | null = null;
   try {
     const outer = outerOf(value);
     id = idOf(outer) ?? null;
-    const payment = marked && parseJson(text.slice(...marked.value));
+    const payment = paid && parseJson(text.slice(...paid.value));
     const message = messageOf(outer, id, payment, rawHeaders);
-    if (marked === undefined) return { message, body: bytes };
-    const written = text.slice(marked.begin, marked.end);
-    const blank = " ".repeat(Buffer.byteLength(written));
-    const body = Buffer.from(text.slice(0, marked.begin) + blank + text.slice(marked.end));
-    return { message, body };
+    const blanks = paid === undefined ? [] : [blankOf(text, paid)];
+    const body = blanks.length === 0 ? bytes : Buffer.from(rewritten(text, blanks));
+    const at = message.kind === "cancel" ? given : named;
+    if (at === undefined) return { message, body, bodyUnder: () => body };
+    const bodyUnder = (other: string): Buffer => {
+      return Buffer.from(rewritten(text, [...blanks, [...at.value, JSON.stringify(other)]]));
+    };
+    return { message, body, bodyUnder };
   } catch (cause) {
     if (!(cause instanceof Refused)) throw cause;
-    return { message: refused(id, cause.code, cause.message), body: bytes };
+    return { message: refused(id, cause.code, cause.message), ...asItIs };
   }
+}
+
+/** Members whose places in the text are wanted. */
+const MARKS = [["params", "_meta", PAYMENT_META], ["id"], ["params", "requestId"]] as const;
+
+type Edit = readonly [begin: number, end: number, put: string];
+
+/** As many bytes. */
+function blankOf(text: string, { begin, end }: MarkedMember): Edit {
+  return [begin, end, " ".repeat(Buffer.byteLength(text.slice(begin, end)))];
+}
+
+/** With what is put in place of parts of it, none of which is within another. */
+function rewritten(text: string, edits: readonly Edit[]): string {
+  let [told, from] = ["", 0];
+  for (const [begin, end, put] of edits.toSorted(([left], [right]) => left - right)) {
+    told += text.slice(from, begin) + put;
+    from = end;
+  }
+  return told + text.slice(from);
 }
 
 function refused(id: RpcId | null, code: number, detail: string): RefusedMessage {
@@ -130,8 +164,8 @@ function outerOf(value: JsonValue): Members {
   return value;
 }
 
-function idOf(outer: Members): RpcId | undefined {
-  const id = outer.get("id");
+function idOf(members: Members, name = "id"): RpcId | undefined {
+  const id = members.get(name);
   if (typeof id === "string") return id.length <= MAX_ID ? id : undefined;
   const number = typeof id === "bigint" ? Number(id) : id;
   return typeof number === "number" && Number.isSafeInteger(number) ? number : undefined;
@@ -149,7 +183,7 @@ function messageOf(
   const isAnswer = outer.has("result") || outer.has("error");
   const method = outer.get("method");
   if (method === undefined && isAnswer) {
-    refuseOtherWords(rawHeaders, undefined, undefined);
+    refuseOtherWords(rawHeaders, { method });
     return { kind: "other", id: null };
   }
   if (typeof method !== "string" || isAnswer) {
@@ -161,9 +195,9 @@ function messageOf(
     throw new Refused(RPC_ERRORS.method, `a method is plain ASCII, and ${CALL} is written so`);
   }
   if (method !== CALL) {
-    refuseOtherWords(rawHeaders, method, undefined);
+    refuseOtherWords(rawHeaders, { method });
     if (params instanceof Map) refuseOtherLetters(params, ["_meta"]);
-    return method === LIST && id !== null ? { kind: "list", id } : { kind: "other", id };
+    return otherOf(method, id, params);
   }
   if (id === null) {
     const detail = outer.has("id")
@@ -184,10 +218,22 @@ function messageOf(
     throw new Refused(RPC_ERRORS.params, "_meta is an object");
   }
   if (meta instanceof Map) refuseOtherLetters(meta, [PAYMENT_META]);
-  refuseOtherWords(rawHeaders, method, name);
+  refuseOtherWords(rawHeaders, { method, name, given });
   const asked = [...params].filter(([member]) => !ROUNDS.has(member));
   const canonical = canonicalOf(new Map(asked));
   return { kind: "call", id, name, asked: hash("sha256", canonical), payment };
+}
+
+/** What sells nothing. */
+function otherOf(
+  method: string,
+  id: RpcId | null,
+  params: JsonValue | undefined,
+): Exclude<RpcMessage, RpcCall> {
+  if (id !== null) return method === LIST ? { kind: "list", id } : { kind: "other", id };
+  const cancelled = params instanceof Map ? idOf(params, "requestId") : undefined;
+  if (method !== CANCEL || cancelled === undefined) return { kind: "other", id };
+  return { kind: "cancel", id, cancelled };
 }
 
 /** Readers that look at no letter case take one of these for the other. */
@@ -207,29 +253,12 @@ function refuseOtherLetters(members: Members, names: readonly string[]): void {
   }
 }
 
-/** `Mcp-Method` and `Mcp-Name` say the same as the body, or nothing: by them proxies and backends choose (SEP-2243). */
 function refuseOtherWords(
   rawHeaders: readonly string[],
-  method: string | undefined,
-  name: string | undefined,
+  mirrored: Parameters<typeof mirrorFault>[1],
 ): void {
-  const methods = valuesOf(rawHeaders, "mcp-method");
-  if (methods.length > 1 || methods.some((each) => method !== undefined && each !== method)) {
-    throw new Refused(RPC_ERRORS.header, "Mcp-Method is not the method of the message");
-  }
-  if (methods.length === 1 && method === undefined) {
-    throw new Refused(RPC_ERRORS.header, "Mcp-Method is there beside an answer");
-  }
-  const names = valuesOf(rawHeaders, "mcp-name");
-  if (names.length > 1 || (name !== undefined && names.some((each) => wordOf(each) !== name))) {
-    throw new Refused(RPC_ERRORS.header, "Mcp-Name is not the name in the message");
-  }
-}
-
-/** The value of a line that mirrors the body: what is not plain ASCII is in base64. */
-function wordOf(value: string): string {
-  const [, encoded] = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/.exec(value) ?? [];
-  return encoded === undefined ? value : Buffer.from(encoded, "base64").toString("utf8");
+  const fault = mirrorFault(rawHeaders, mirrored);
+  if (fault !== null) throw new Refused(RPC_ERRORS.header, fault);
 }
 
 /** The same text for the same JSON, in whichever order its members stand. */

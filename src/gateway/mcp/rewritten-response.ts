@@ -6,12 +6,17 @@ import { Gathered } from "../../http1/gathered.ts";
 import { setLines } from "../message/field-lines.ts";
 import { valueOf } from "../message/field-values.ts";
 import type { InboundResponse } from "../message/inbound.ts";
+import { Swapped } from "./swapped.ts";
+import { unpackedBody } from "./unpacked.ts";
 
 /** The largest document, or event, that is read, bytes. */
 export const MAX_READ_BYTES = 1024 * 1024;
 
 /** What of an answer may wait behind a message that holds it up, bytes: it is cut where more comes. */
 export const MAX_WAITING_BYTES = 1024 * 1024;
+
+/** In place of what is too large to be unpacked: no message. */
+const UNREAD = "packed";
 
 /** Who reads the messages of an answer. */
 export interface MessageReader {
@@ -23,6 +28,8 @@ export interface MessageReader {
   readonly ended: (mayBeMore: boolean) => void | Promise<void>;
   /** Good answers are documents whatever type they say that they have, but for events. Default: those of JSON alone. */
   readonly readsAll?: boolean;
+  /** A text of ASCII, and what is put in place of it, once, in what passes unread. */
+  readonly instead?: readonly [find: string, put: string];
 }
 
 /** `over`: it was answered in place of the backend. */
@@ -43,10 +50,15 @@ export class RewrittenResponse implements InboundResponse {
   /** Bytes of it. */
   #waiting = 0;
   #mayBeMore = false;
+  /** No event has come yet. */
+  #isFirst = true;
+  /** What passes unread. */
+  readonly #swapped: Swapped;
 
   constructor(inner: InboundResponse, reader: MessageReader) {
     this.#inner = inner;
     this.#reader = reader;
+    this.#swapped = new Swapped(reader.instead);
   }
 
   get headersSent(): boolean {
@@ -74,7 +86,7 @@ export class RewrittenResponse implements InboundResponse {
     const lines = [...given];
     this.#isTold = true;
     this.#mode = modeOf(status, lines, this.#reader.readsAll === true);
-    this.#mayBeMore = !isPlain(lines);
+    this.#mayBeMore = this.#mode === "passing" && !isPlain(lines);
     this.#head = [status, phrase, lines];
     if (this.#mode === "document") return this;
     if (this.#mode === "events") withoutLength(lines);
@@ -91,7 +103,9 @@ export class RewrittenResponse implements InboundResponse {
   }
 
   write(chunk: Uint8Array, done?: (error?: Error | null) => void): boolean {
-    if (this.#mode === "passing" && this.#pending === null) return this.#inner.write(chunk, done);
+    if (this.#mode === "passing" && this.#pending === null && this.#swapped.isOver) {
+      return this.#inner.write(chunk, done);
+    }
     // Whoever lends the memory gets it back.
     const own = Buffer.from(chunk);
     done?.();
@@ -154,12 +168,16 @@ export class RewrittenResponse implements InboundResponse {
 
   #take(chunk: Uint8Array): Turn {
     if (this.#mode === "over") return true;
-    if (this.#mode === "passing") return this.#inner.write(chunk);
+    if (this.#mode === "passing") return this.#pass(chunk);
     const own = Buffer.from(chunk);
     this.#body.add(own);
     if (this.#mode === "events") return this.#mayEnd(own) ? this.#passEvents() : true;
-    if (this.#body.length > MAX_READ_BYTES) this.#giveUpDocument();
-    return true;
+    return this.#body.length > MAX_READ_BYTES ? this.#giveUpDocument() : true;
+  }
+
+  #pass(chunk: Uint8Array): boolean {
+    const told = this.#swapped.take(chunk);
+    return told.length === 0 || this.#inner.write(told);
   }
 
   /** Whether an event may end in it; one of many pieces is put together once, and not for each of them. */
@@ -169,19 +187,28 @@ export class RewrittenResponse implements InboundResponse {
   }
 
   /** A document that is not read. */
-  #giveUpDocument(): void {
+  #giveUpDocument(): Turn {
     const instead = this.#reader.unreadable();
     const held = this.#body.whole();
     this.#body = new Gathered();
+    const lines = this.#head?.[2] ?? [];
+    if (instead === null && !isPlain(lines)) {
+      // Not even its id is told as its client knows it.
+      this.#mode = "over";
+      const read = this.#reader.message(UNREAD);
+      const end = (text: string): void => this.#endDocument(text === UNREAD ? "" : text);
+      return read instanceof Promise ? read.then(end) : (end(read), true);
+    }
     if (instead === null) {
       this.#mode = "passing";
       this.#mayBeMore = true;
+      if (!this.#swapped.isOver) withoutLength(this.#head?.[2] ?? []);
       this.#writeHead();
-      this.#inner.write(held);
-      return;
+      return this.#pass(held);
     }
     this.#mode = "over";
     this.#endDocument(instead);
+    return true;
   }
 
   #passEvents(): Turn {
@@ -215,7 +242,7 @@ export class RewrittenResponse implements InboundResponse {
     this.#mode = instead === null ? "passing" : "over";
     if (instead === null) {
       this.#mayBeMore = true;
-      this.#inner.write(held);
+      this.#pass(held);
       return;
     }
     this.#inner.end(Buffer.from(`data: ${instead}\n\n`));
@@ -223,7 +250,10 @@ export class RewrittenResponse implements InboundResponse {
 
   /** An event as it is passed on. */
   #eventOf(event: Buffer): Buffer | Promise<Buffer> {
-    const lines = event.toString("utf8").split(/\r\n|\r|\n/);
+    // Of a mark at the beginning of a stream clients see nothing.
+    const text = event.toString("utf8").replace(this.#isFirst ? /^\uFEFF/ : "", "");
+    this.#isFirst = false;
+    const lines = text.split(/\r\n|\r|\n/);
     if (lines.some((line) => line.startsWith("id"))) this.#mayBeMore = true;
     const data = lines.flatMap((line) => {
       return line.startsWith("data:") ? [line.slice(line.startsWith("data: ") ? 6 : 5)] : [];
@@ -249,7 +279,7 @@ export class RewrittenResponse implements InboundResponse {
     if (this.#mode === "document") return this.#endOfDocument();
     const ended = this.#reader.ended(this.#mayBeMore);
     const finish = (): void => {
-      const left = this.#body.whole();
+      const left = Buffer.concat([this.#swapped.rest(), this.#body.whole()]);
       if (left.length > 0) this.#inner.write(left);
       this.#inner.end();
     };
@@ -259,6 +289,13 @@ export class RewrittenResponse implements InboundResponse {
   }
 
   #endOfDocument(): Turn {
+    const [, , lines = []] = this.#head ?? [];
+    const plain = unpackedBody(this.#body.whole(), lines);
+    if (plain !== null) {
+      this.#body = new Gathered();
+      this.#body.add(plain);
+      withoutLine(lines, "content-encoding");
+    }
     const told = this.#body.whole().toString("utf8");
     const read = this.#reader.message(told);
     return read instanceof Promise ? this.#endLater(read, told) : this.#ending(read, told);
@@ -280,7 +317,10 @@ export class RewrittenResponse implements InboundResponse {
   #endDocument(text: string | null): void {
     const body = text === null ? this.#body.whole() : Buffer.from(text);
     const [, , lines] = this.#head ?? [200, "", []];
-    if (text !== null) setLines(lines, ["Content-Type", "application/json"]);
+    if (text !== null) {
+      setLines(lines, ["Content-Type", "application/json"]);
+      withoutLine(lines, "content-encoding");
+    }
     setLines(lines, ["Content-Length", String(body.length)]);
     this.#writeHead();
     this.#inner.end(body);
@@ -294,7 +334,9 @@ export class RewrittenResponse implements InboundResponse {
 
 function modeOf(status: number, lines: readonly string[], readsAll: boolean): Mode {
   const type = valueOf(lines, "content-type") ?? "";
-  if (status === 204 || status === 304 || !isPlain(lines)) return "passing";
+  if (status === 204 || status === 304) return "passing";
+  // What nobody has asked for is read where that can be, and else it is not sold.
+  if (!isPlain(lines)) return readsAll && status < 300 ? "document" : "passing";
   if (/^\s*application\/json\s*(?:;|$)/i.test(type)) return "document";
   if (status >= 300) return "passing";
   if (/^\s*text\/event-stream\s*(?:;|$)/i.test(type)) return "events";
@@ -306,13 +348,17 @@ function isPlain(lines: readonly string[]): boolean {
 }
 
 function withoutLength(lines: string[]): void {
+  withoutLine(lines, "content-length");
+}
+
+function withoutLine(lines: string[], lowerCaseName: string): void {
   for (let index = lines.length - 2; index >= 0; index -= 2) {
-    if (lines[index]?.toLowerCase() === "content-length") lines.splice(index, 2);
+    if (lines[index]?.toLowerCase() === lowerCaseName) lines.splice(index, 2);
   }
 }
 
 /** Where the first event ends: behind its empty line; -1: it is not whole. */
 function endOfEvent(held: Buffer): number {
-  const found = /\r\n\r\n|\n\n|\r\r/.exec(held.toString("latin1"));
+  const found = /(?:\r\n|\n|\r(?!\n)){2}/.exec(held.toString("latin1"));
   return found === null ? -1 : found.index + found[0].length;
 }

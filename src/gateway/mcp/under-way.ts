@@ -1,43 +1,38 @@
-/**
- * Ids of what is asked in a session and not answered yet. Servers find the stream of an answer by its id alone: of two
- * messages that share one, the later stream gets what the earlier one has paid for, and its own has nothing.
- */
+/** Calls that are under way, by what their clients call them: whoever gives one up names it so, and its backend knows it by another id. */
 import type { RpcId } from "./message.ts";
 
-/** A message that wants an answer. */
-export interface AskedMessage {
-  /** Of its client, as the backend knows it; "": of none, where each request is for itself. */
+/** What a client calls it. */
+export interface CalledSo {
+  /** As the backend knows it; "": of none, where a call is given up by leaving. */
   readonly session: string;
   readonly id: RpcId;
-  /** What it asks for: the same again under the same id is a client that tries again. "": nothing that is sold. */
-  readonly asked: string;
-}
-
-interface Held {
-  readonly asked: string;
-  count: number;
 }
 
 export class UnderWay {
   /** No more than there are exchanges. */
-  readonly #held = new Map<string, Held>();
+  readonly #wires = new Map<string, string>();
 
   get size(): number {
-    return this.#held.size;
+    return this.#wires.size;
   }
 
-  /** What ends it, once it is answered; null: its id stands for something else by now. */
-  begin({ session, id, asked }: AskedMessage): (() => void) | null {
-    if (session === "") return () => {};
-    // As the loosest reader takes it: digits for a number, half a character for another one.
-    const key = `${session.toLowerCase()}\n${String(id).toWellFormed()}`;
-    const held = this.#held.get(key) ?? { asked, count: 0 };
-    if (held.asked !== asked) return null;
-    held.count += 1;
-    this.#held.set(key, held);
+  /** @returns what ends it, once it is answered */
+  begin(called: CalledSo, wire: string): () => void {
+    if (called.session === "") return () => {};
+    const key = keyOf(called);
+    this.#wires.set(key, wire);
     return () => {
-      held.count -= 1;
-      if (held.count === 0) this.#held.delete(key);
+      // One of the same id may have begun since.
+      if (this.#wires.get(key) === wire) this.#wires.delete(key);
     };
   }
+
+  /** Under which id its backend has it. Undefined: nothing of that name is under way in this process. */
+  find(called: CalledSo): string | undefined {
+    return this.#wires.get(keyOf(called));
+  }
+}
+
+function keyOf({ session, id }: CalledSo): string {
+  return `${session}\n${JSON.stringify(id)}`;
 }

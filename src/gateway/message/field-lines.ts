@@ -188,7 +188,7 @@ export function requestLines(crossing: Crossing): RequestLines {
   if (host !== undefined) pushUnset(lines, "X-Forwarded-Host", host, added);
   pushUnset(lines, "X-Forwarded-Proto", proto, added);
   for (const text of added) lines.push(text);
-  const length = valueOf(rawHeaders, "content-length");
+  const length = valueOf(added, "content-length") ?? valueOf(rawHeaders, "content-length");
   return {
     lines,
     contentLength: length === undefined ? null : Number(length),

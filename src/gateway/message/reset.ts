@@ -7,8 +7,11 @@
 import { Socket } from "node:net";
 import { notesOf, type InboundSocket } from "./inbound.ts";
 
-/** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
-const RESET_WITHIN_MS = 5_000;
+/**
+ * How long after an answer a reset of its connection says that it may not have been read, milliseconds: the kernel takes
+ * some megabytes at once, which a slow client has not had for long.
+ */
+const RESET_WITHIN_MS = 30_000;
 /** How soon a client that has broken off closes its connection in good order, milliseconds; others keep it a while. */
 const CLOSED_WITHIN_MS = 1_000;
 const NOTHING = new Uint8Array();

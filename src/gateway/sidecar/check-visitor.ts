@@ -5,7 +5,7 @@
 import type { Sold } from "../../payments/sale/admission.ts";
 import type { Unanswered } from "../../http/unanswered.ts";
 import type { Passage } from "../upstream/passage.ts";
-import { valueOf } from "../message/field-values.ts";
+import { valueOf, valuesOf } from "../message/field-values.ts";
 import { createHash } from "node:crypto";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import type { Answer } from "../answers.ts";
@@ -146,6 +146,14 @@ export class CheckVisitor implements Visitor {
   #passLines({ requestHeaders, responseSet, responseAdded, sale }: Passage): string[] {
     const lines = [PASS, sale === null ? "free" : "paid", ...requestHeaders, ...responseSet];
     lines.push(...responseAdded);
+    const links = valuesOf(lines, "link");
+    // Proxies pass one line of a name on.
+    if (links.length > 1)
+      return this.#withKey([...without(lines, "link"), "Link", links.join(", ")], sale);
+    return this.#withKey(lines, sale);
+  }
+
+  #withKey(lines: string[], sale: Passage["sale"]): string[] {
     const key = valueOf(this.request.rawHeaders, "idempotency-key") ?? sale?.idempotencyKey;
     if (key !== undefined) lines.push("Idempotency-Key", key);
     return lines;
@@ -177,6 +185,11 @@ export class CheckVisitor implements Visitor {
   #write(answer: Answer): void {
     writeAnswer(this.#response, answer);
   }
+}
+
+/** All lines but those of a name in lower case. */
+function without(lines: readonly string[], name: string): string[] {
+  return lines.filter((_, index) => lines[index - (index % 2)]?.toLowerCase() !== name);
 }
 
 /** Hands an answer to the proxy as it is. */

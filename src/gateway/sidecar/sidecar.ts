@@ -12,6 +12,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
 import { PAYMENT_NAMES } from "../../x402/header.ts";
+import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../../x402/x402.ts";
 import { errorAnswer, type Answer } from "../answers.ts";
 import { peerAddress } from "../client/client.ts";
@@ -143,14 +144,14 @@ export class Sidecar {
     this.#ask(original.value, response, { manner: this.#manner, isBeside });
   }
 
-  /** Without a payment, which nothing could be sold for here. */
+  /** Without a payment or a sign-in, for which nothing could be had here. */
   #answer(request: IncomingMessage, response: ServerResponse, asked: AskedOriginally): void {
     const original = readOriginal(request, DIALECTS[this.#options.proxy], asked);
     if (!original.ok) {
       this.#misread(response, original.error);
       return;
     }
-    if (paymentIn(request) !== undefined) {
+    if (paymentIn(request) !== undefined || request.headers[SIGN_IN_NAME] !== undefined) {
       writeAnswer(response, errorAnswer(404, "nothing is sold here"));
       return;
     }
@@ -209,6 +210,7 @@ export class Sidecar {
 
 /** As nginx logs it. */
 const CLIENT_LEFT = 499;
+const SIGN_IN_NAME = SIGN_IN_HEADER.toLowerCase();
 const CLOSE = ["Connection", "close"];
 const NOTED: Answer = { status: 204, lines: [], body: null };
 

@@ -38,6 +38,9 @@ interface Delivering {
 /** How long a download is owed whose client closed its connection at once, milliseconds. */
 const CLOSED_OWED_MS = 30_000;
 
+/** Longest that a new payment waits until it is stored that others have broken off, milliseconds. */
+const OWING_MS = 2_000;
+
 export interface GoodsOptions {
   readonly payments: PaymentService;
   readonly logger: Logger;
@@ -47,10 +50,28 @@ export interface GoodsOptions {
 export class Goods {
   readonly #options: GoodsOptions;
   readonly #payments: PaymentService;
+  /** Deliveries that have broken off, until that is stored. */
+  readonly #owing = new Set<Promise<void>>();
 
   constructor(options: GoodsOptions) {
     this.#options = options;
     this.#payments = options.payments;
+  }
+
+  get isOwing(): boolean {
+    return this.#owing.size > 0;
+  }
+
+  /** What has broken off by now is stored, or has had its time: a payer who comes again may be owed it. */
+  async owed(): Promise<void> {
+    const { time } = this.#options;
+    const late = once(time.timeout(OWING_MS), "abort");
+    await Promise.race([Promise.all(this.#owing), late]);
+  }
+
+  #owe(recorded: Promise<void>): Promise<void> {
+    this.#owing.add(recorded);
+    return recorded.finally(() => this.#owing.delete(recorded));
   }
 
   paid(key: PaymentKey, settled: Deliverable, delivering: Delivering, answer?: HeldGoods): Paid {
@@ -76,7 +97,7 @@ export class Goods {
         return recorded;
       },
       undelivered: (attempt) =>
-        this.record(key, { kind: "undelivered", broken: attempt }).finally(land),
+        this.#owe(this.record(key, { kind: "undelivered", broken: attempt })).finally(land),
     };
   }
 
@@ -98,7 +119,7 @@ export class Goods {
         this.#watch(key, Promise.resolve(), onReset, true);
         return Promise.resolve();
       },
-      undelivered: () => this.record(key, { kind: "unread" }),
+      undelivered: () => this.#owe(this.record(key, { kind: "unread" })),
     };
   }
 
@@ -161,13 +182,13 @@ export class Goods {
     isDownload: boolean,
   ): void {
     onReset((how) => {
-      if (how === "reset") void recorded.then(() => this.record(key, { kind: "unread" }));
-      else if (isDownload) void recorded.then(() => this.#oweAWhile(key));
+      if (how === "closed" && !isDownload) return;
+      const unread = this.#owe(recorded.then(() => this.record(key, { kind: "unread" })));
+      if (how === "closed") void unread.then(() => this.#forgetLater(key));
     });
   }
 
-  async #oweAWhile(key: PaymentKey): Promise<void> {
-    await this.record(key, { kind: "unread" });
+  async #forgetLater(key: PaymentKey): Promise<void> {
     await once(this.#options.time.timeout(CLOSED_OWED_MS), "abort");
     await this.record(key, { kind: "collected" });
   }

@@ -1,4 +1,7 @@
 /** Tools of servers of MCP that are sold by their names, to the official clients of both SDKs. */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { PURSE, present, quote, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
@@ -318,7 +321,40 @@ describe("plain HTTP", () => {
     expect((await fetch(`${shop.url}%23tool.${hex}`, init)).status).toBe(404);
     expect((await fetch(`${shop.url}/`, init)).status).toBe(404);
     expect((await fetch(shop.url.replace("/mcp", "/MCP"), init)).status).toBe(404);
+    // Nor by what lines say of a message where there is none.
+    for (const method of ["GET", "DELETE"]) {
+      const headers = { Accept: "text/event-stream", "Mcp-Method": "tools/call" };
+      expect((await fetch(shop.url, { method, headers })).status).toBe(400);
+    }
     expect(shop.stage.workshop.calls).toEqual([]);
+  });
+
+  test("has in the access log what was sent, and in the metrics what it was", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-sold-log-"));
+    const file = join(folder, "access.log");
+    await using stage = await McpStage.open({ json: true });
+    const more = `logging: { level: silent, access: { format: json, file: "${file}" } }`;
+    const routes = "{ /mcp: { tools: { quote: $0.01 } } }";
+    const setup = { chain, upstreamUrl: stage.origin, routes, logging: more };
+    await using gateway = await startGateway(setup);
+    const both = { ...call("quote").headers, Accept: "application/json, text/event-stream" };
+    const asked = [call("quote"), { ...call("quote"), headers: both }, call("big")];
+    const sent = [];
+    for (const init of asked) sent.push((await fetch(`${gateway.url}/mcp`, init)).status);
+    expect(sent).toEqual([402, 200, 404]);
+    const lines = async () => (await readFile(file, "utf8")).trim().split("\n");
+    await expect.poll(async () => (await lines()).length).toBe(3);
+    const logged = (await lines()).map((line) => JSON.parse(line));
+    expect(logged.map(({ status, outcome }) => [status, outcome])).toEqual([
+      [402, "challenged"],
+      [200, "challenged"],
+      [404, "denied"],
+    ]);
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    expect(metrics).toMatch(
+      /^coinslot_http_requests_total\{route="POST \/mcp#quote",[^}]*402[^}]*\} 2$/m,
+    );
+    await rm(folder, { recursive: true, force: true });
   });
 
   test("is told by 402, and paid in a header line", async () => {

@@ -75,7 +75,8 @@ export function sdkServer(tools: readonly Tool[]): Server {
         closeStream: extra.closeSSEStream,
         signal: extra.signal,
       });
-      return { content: [...content] };
+      const used = tool.used?.(params.arguments ?? {});
+      return { content: [...content], ...(used !== undefined && { _meta: { used } }) };
     } catch (error) {
       return { isError: true, content: [text(error instanceof Error ? error.message : "failed")] };
     }

@@ -33,6 +33,8 @@ export interface Tool {
   readonly description: string;
   /** JSON Schema of the arguments. Default: there are none. */
   readonly input?: Readonly<Record<string, unknown>>;
+  /** What is told in `_meta.used` of its results. Default: nothing. */
+  readonly used?: (args: Readonly<Record<string, unknown>>) => unknown;
   /** What it throws is a result with `isError`. */
   readonly run: (call: ToolCall) => Promise<readonly ToolContent[]>;
 }
@@ -371,6 +373,7 @@ export class Workshop {
         name: "big",
         description: "As many letters as are asked for",
         input: { type: "object", properties: { letters: { type: "integer" } } },
+        used: (args) => args["letters"],
         run: async ({ args }) => [text("x".repeat(Number(args["letters"])))],
       },
     ];

@@ -1,21 +1,30 @@
 /** What a backend's answer to a call that is paid for is worth, however it is written: nobody has goods that are not sold. */
+import { randomBytes } from "node:crypto";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { Conversation } from "../../../../src/gateway/mcp/conversation.ts";
 import type { RpcId } from "../../../../src/gateway/mcp/message.ts";
 import { ToolList } from "../../../../src/gateway/mcp/tool-list.ts";
 import { ToolTable } from "../../../../src/gateway/mcp/tool-table.ts";
+import { wireId } from "../../../../src/gateway/mcp/wire-id.ts";
 import { SentResponse } from "./sent-response.ts";
 
 const GOODS = { content: [{ type: "text", text: "AAPL: 42" }] };
 
+const LIST = new ToolList(new ToolTable({ unpaid: "auto", telling: true, tools: [] }));
+const PLACE = { place: "/mcp", session: "" };
+/** What its backend calls it. */
+const WIRE = wireId(7);
+
 function called(id: RpcId): Conversation {
-  const list = new ToolList(new ToolTable({ unpaid: "auto", telling: true, tools: [] }));
   const call = { kind: "call", id, name: "quote", asked: "00", payment: undefined } as const;
-  return new Conversation({ id, call }, "document", list, { place: "/mcp", session: "" });
+  const conversation = new Conversation({ id, call }, "document", LIST, PLACE);
+  conversation.sentUnder(WIRE);
+  return conversation;
 }
 
 /** A call that is paid for, and what its client gets of that answer. */
-async function answered(id: RpcId, type: string, body: string | Buffer) {
+async function answered(id: RpcId, type: string, body: string | Buffer, coding?: string) {
   const conversation = called(id);
   let refusals = 0;
   const refuse = async () => void (refusals += 1);
@@ -24,7 +33,8 @@ async function answered(id: RpcId, type: string, body: string | Buffer) {
   const sent = new SentResponse();
   const ended = new Promise((resolve) => sent.once("ended", resolve));
   const response = conversation.through(sent);
-  response.writeHead(200, "OK", ["Content-Type", type]);
+  const packed = coding === undefined ? [] : ["Content-Encoding", coding];
+  response.writeHead(200, "OK", ["Content-Type", type, ...packed]);
   response.end(body);
   await ended;
   return { isSold: conversation.left(true) === undefined, refusals, text: sent.text, sent };
@@ -36,7 +46,8 @@ const message = (id: unknown) => JSON.stringify({ jsonrpc: "2.0", id, result: GO
 
 // Readers of ids make numbers of digits, and U+FFFD of half a character: such an answer is goods all the same.
 test.each<[string, RpcId, unknown]>([
-  ["as it is", 7, 7],
+  ["as it is", 7, WIRE],
+  ["as the client has it", 7, 7],
   ["as a number", "7", 7],
   ["as a text", 7, "7"],
   ["with another character", "a\ud800", "a\ufffd"],
@@ -50,6 +61,71 @@ test.each<[string, RpcId, unknown]>([
       id,
       result: { ...GOODS, _meta: { "x402/payment-response": { success: true } } },
     });
+  }
+});
+
+/** Of more than is read. */
+const LONG = "x".repeat(1_100_000);
+
+test.each<[string, (body: Buffer) => Buffer]>([
+  ["gzip", gzipSync],
+  ["x-gzip", gzipSync],
+  ["deflate", deflateSync],
+  ["br", brotliCompressSync],
+  ["zstd", zstdCompressSync],
+])("an answer that is packed as %s is judged by what it says", async (coding, pack) => {
+  const failed = { isError: true, content: [{ type: "text", text: "AAPL: 42" }] };
+  const bodies = [
+    [GOODS, true],
+    [failed, false],
+    [{ content: [{ type: "text", text: LONG }] }, false],
+    [{ content: [{ type: "text", text: randomBytes(1_100_000).toString("base64") }] }, false],
+  ] as const;
+  for (const [result, isGoods] of bodies) {
+    const body = pack(Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: WIRE, result })));
+    const { isSold, refusals, text, sent } = await answered(7, JSON_TYPE, body, coding);
+    expect([isSold, refusals]).toEqual([isGoods, isGoods ? 0 : 1]);
+    expect(JSON.parse(text)).toMatchObject({ id: 7 });
+    expect(sent.lines.join()).not.toMatch(/encoding/i);
+    if (!isGoods && result !== failed) expect(text).toContain("is not sold");
+  }
+});
+
+test("what is packed in another way, or as events, is not sold", async () => {
+  const body = gzipSync(`data: ${message(WIRE)}\n\n`);
+  for (const [type, coding] of [
+    [EVENTS, "gzip"],
+    [JSON_TYPE, "compress"],
+    [JSON_TYPE, "gzip, gzip"],
+  ]) {
+    const { isSold, text } = await answered(7, type ?? "", body, coding);
+    expect([isSold, text.includes("AAPL")]).toEqual([false, false]);
+  }
+});
+
+test("what is kept as it was packed is read all the same", () => {
+  const headers = [["Content-Encoding", "gzip"] as const, ["Content-Type", JSON_TYPE] as const];
+  const failed = { jsonrpc: "2.0", id: WIRE, result: { isError: true } };
+  const body = gzipSync(JSON.stringify(failed));
+  const conversation = called(7);
+  conversation.judgeHeld({ status: 200, headers, body });
+  expect(conversation.left(true)).toMatchObject({ isBackends: true });
+  const given = conversation.again({ status: 200, headers, body });
+  expect(JSON.parse(Buffer.from(given.body).toString())).toEqual({ ...failed, id: 7 });
+});
+
+test("what is had for nothing, or fetched from another stream, has the id of its client", () => {
+  const stream = new Conversation({ id: null, call: null }, "status", LIST, PLACE);
+  for (const [conversation, id] of [
+    [called(7), WIRE],
+    [called(7), 7],
+    [stream, wireId(7)],
+  ] as const) {
+    const sent = new SentResponse();
+    const response = conversation.through(sent);
+    response.writeHead(200, "OK", ["Content-Type", EVENTS]);
+    response.end(`data: ${message(id)}\n\n`);
+    expect(JSON.parse(sent.text.slice(6))).toMatchObject({ id: 7, result: GOODS });
   }
 });
 

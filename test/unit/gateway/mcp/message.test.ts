@@ -144,6 +144,21 @@ describe("is refused:", () => {
     expect(kindOf(text, ["Mcp-Method", "tools/call", "Mcp-Method", "tools/call"])).toEqual(refused);
     const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
     expect(kindOf(ping, ["Mcp-Method", "tools/call", "Mcp-Name", "quote"])).toEqual(refused);
+    const param = (...lines: readonly string[]) => kindOf(asked, lines);
+    const asked = call({
+      name: "quote",
+      arguments: { n: 1, Ticker: "é", at: { big: true, no: null } },
+    });
+    expect(param("Mcp-Param-N", "1", "mcp-param-ticker", "=?base64?w6k=?=")).toEqual(["call"]);
+    expect(param("Mcp-Param-Region", "true")).toEqual(["call"]);
+    // Whoever believes the line would do more than the body asks, and is paid, for.
+    expect(param("Mcp-Param-N", "1000")).toEqual(refused);
+    expect(param("Mcp-Param-N", "true")).toEqual(refused);
+    expect(param("Mcp-Param-N", "1", "mcp-param-n", "1")).toEqual(refused);
+    expect(param("Mcp-Param-Region", "eu")).toEqual(refused);
+    expect(param("Mcp-Param-No", "null")).toEqual(refused);
+    expect(kindOf(text, ["Mcp-Param-N", "1"])).toEqual(refused);
+    expect(kindOf(ping, ["Mcp-Param-N", "1"])).toEqual(refused);
     const answer = '{"jsonrpc":"2.0","id":1,"result":{}}';
     expect(kindOf(answer, ["Mcp-Method", "tools/call"])).toEqual(refused);
   });

@@ -88,6 +88,29 @@ describe("events", () => {
     expect([ended, sent.writableEnded]).toEqual([[true], true]);
   });
 
+  test.each(["\n\n", "\r\r", "\r\n\r\n", "\n\r\n", "\n\r", "\r\n\r", "\r\n\n", "\r\r\n"])(
+    "are read whichever lines end them, %j",
+    (end) => {
+      for (const size of [1, 1_000]) {
+        const { sent, read, response } = passed(EVENTS);
+        const bytes = Buffer.from(`data: {"a":1}${end}data: {"b":2}${end}`);
+        for (let at = 0; at < bytes.length; at += size) {
+          response.write(bytes.subarray(at, at + size));
+        }
+        response.end();
+        expect(read).toEqual(['{"a":1}', '{"b":2}']);
+        expect(sent.text.trim().split(/\s+(?=data)/)).toEqual(['data: {"A":1}', 'data: {"B":2}']);
+      }
+    },
+  );
+
+  test("are read behind a mark of their coding, which none but the first one has", () => {
+    const { sent, read, response } = passed(EVENTS);
+    response.write(Buffer.from('\uFEFFdata: {"a":1}\n\n\uFEFFdata: {"b":2}\n\n'));
+    expect(read).toEqual(['{"a":1}']);
+    expect(sent.text).toBe('data: {"A":1}\n\n\uFEFFdata: {"b":2}\n\n');
+  });
+
   test("keep their order while one of them is waited for", async () => {
     const first = Promise.withResolvers<string>();
     let count = 0;
@@ -118,6 +141,20 @@ describe("events", () => {
     expect(replaced.sent.text).toBe("data: no\n\n");
   });
 });
+
+test.each([1, 2, 7, 5_000])(
+  "one text of what passes unread is another, in pieces of %i bytes",
+  (size) => {
+    const { sent, response } = passed(JSON_LINES, { instead: ['"coinslot.a"', "7"] });
+    response.write(Buffer.from('{"id": '));
+    response.write(Buffer.alloc(MAX_READ_BYTES, " "));
+    const rest = Buffer.from('"coinslot.b" "coinslot.a" "coinslot.a"}"coin');
+    for (let at = 0; at < rest.length; at += size) response.write(rest.subarray(at, at + size));
+    response.end();
+    expect(sent.text.replaceAll(/ +/g, " ")).toBe('{"id": "coinslot.b" 7 "coinslot.a"}"coin');
+    expect(sent.lines).toEqual(["Content-Type", "application/json"]);
+  },
+);
 
 test("what is neither, or in another coding, passes unread", () => {
   const other = passed(["Content-Type", "text/plain"]);

@@ -1,32 +1,31 @@
-/** Which ids stand for something in a session, and until when. */
+/** What calls are called by their clients and by their backends, and until when. */
 import { expect, test } from "vitest";
 import { UnderWay } from "../../../../src/gateway/mcp/under-way.ts";
 
-const paid = { session: "S1", id: 7, asked: "quote" };
+const called = { session: "S1", id: 7 };
 
-test("an id stands for one thing until that is answered", () => {
-  const ids = new UnderWay();
-  const first = ids.begin(paid);
-  expect(ids.begin({ ...paid, asked: "" })).toBeNull();
-  expect(ids.begin({ ...paid, asked: "echo" })).toBeNull();
-  // As loose readers take it.
-  expect(ids.begin({ ...paid, id: "7", asked: "" })).toBeNull();
-  expect(ids.begin({ ...paid, session: "s1", asked: "" })).toBeNull();
-  // Who tries again asks for the same.
-  const second = ids.begin(paid);
-  first?.();
-  expect(ids.begin({ ...paid, asked: "" })).toBeNull();
-  second?.();
-  expect(ids.size).toBe(0);
-  expect(ids.begin({ ...paid, asked: "" })).not.toBeNull();
+test("a call is found by what its client calls it, until it is answered", () => {
+  const calls = new UnderWay();
+  const end = calls.begin(called, "one");
+  expect(calls.find(called)).toBe("one");
+  expect(calls.find({ ...called, id: "7" })).toBeUndefined();
+  expect(calls.find({ ...called, session: "S2" })).toBeUndefined();
+  end();
+  expect([calls.find(called), calls.size]).toEqual([undefined, 0]);
 });
 
-test("others have ids of their own, and so has who has no session", () => {
-  const ids = new UnderWay();
-  ids.begin(paid);
-  expect(ids.begin({ ...paid, session: "s2", asked: "" })).not.toBeNull();
-  expect(ids.begin({ ...paid, id: 8, asked: "" })).not.toBeNull();
-  ids.begin({ session: "", id: 1, asked: "quote" });
-  expect(ids.begin({ session: "", id: 1, asked: "" })).not.toBeNull();
-  expect(ids.size).toBe(3);
+test("of two that are called the same the later one is meant", () => {
+  const calls = new UnderWay();
+  const first = calls.begin(called, "one");
+  const second = calls.begin(called, "two");
+  first();
+  expect(calls.find(called)).toBe("two");
+  second();
+  expect(calls.size).toBe(0);
+});
+
+test("who has no session gives calls up by leaving", () => {
+  const calls = new UnderWay();
+  calls.begin({ session: "", id: 1 }, "one");
+  expect(calls.size).toBe(0);
 });

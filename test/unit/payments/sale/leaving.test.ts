@@ -63,6 +63,41 @@ describe("a payer whose request's body is waited for", () => {
   });
 });
 
+describe("a payer whose download broke off", () => {
+  it.each(["reset", "closed"] as const)(
+    "is owed it however soon he comes again, and long it takes to store that (%s)",
+    async (how) => {
+      const storing = Promise.withResolvers<void>();
+      const { paywall, facilitator } = await paywallStage({
+        redemptions: (ledger) =>
+          new Proxy(ledger, {
+            get(target, name) {
+              const member: unknown = Reflect.get(target, name);
+              if (typeof member !== "function") return member;
+              if (name !== "step") return member.bind(target);
+              return async (...words: [unknown, { readonly kind: string }]): Promise<unknown> => {
+                if (words[1].kind === "unread") await storing.promise;
+                return Reflect.apply(member, target, words);
+              };
+            },
+          }),
+      });
+      let broke: (how: "reset" | "closed") => void = () => undefined;
+      const onReset: Presented["onReset"] = (listener) => void (broke = listener);
+      await paidOf(await paywall.admit(presented(1, { onReset, repeats: 3 }))).delivered(
+        undefined,
+        60_000,
+      );
+      broke(how);
+      const again = paywall.admit(presented(2, { repeats: 3 }));
+      await immediately();
+      storing.resolve();
+      await paidOf(await again).delivered(undefined, 60_000);
+      expect(facilitator.settled).toHaveLength(1);
+    },
+  );
+});
+
 describe("a client that has left before its payment was claimed", () => {
   it("is not charged", async () => {
     const { paywall, facilitator, ledger } = await paywallStage();
