@@ -283,12 +283,15 @@ test("a file that is no database, or a part of one, is told as that and left", a
   const whole = await readFile(path);
   for (const bytes of [Buffer.alloc(8_192, "x"), whole.subarray(0, whole.length / 2)]) {
     await writeFile(path, bytes);
-    expect(PurchaseBook.open(path)).toMatchObject({
-      ok: false,
-      error: expect.stringMatching(
-        /cannot be opened: (?:file is not a database|database disk image is malformed)/,
-      ),
-    });
+    // Whoever tries again hears the same.
+    const opened = [PurchaseBook.open(path), PurchaseBook.open(path)];
+    for (const each of opened)
+      expect(each).toMatchObject({
+        ok: false,
+        error: expect.stringMatching(
+          /cannot be opened: (?:file is not a database|database disk image is malformed)/,
+        ),
+      });
     expect(await readFile(path)).toEqual(bytes);
   }
 });
