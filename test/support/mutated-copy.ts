@@ -52,11 +52,18 @@ export async function inMutatedCopy<Outcome>(
   }
 }
 
-/** Whether any of these tests of the copy fails. @throws where they do not even run */
-export async function failsIn(folder: string, tests: readonly string[]): Promise<boolean> {
+/**
+ * Whether any of these tests of the copy fails. @throws where they do not even run
+ * @param env besides that of this process
+ */
+export async function failsIn(
+  folder: string,
+  tests: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<boolean> {
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
   const config = join(folder, "test/vitest.config.ts");
-  const { code, said } = await runIn(folder, [vitest, "run", "--config", config, ...tests]);
+  const { code, said } = await runIn(folder, [vitest, "run", "--config", config, ...tests], env);
   if (code !== 0 && !/Tests .*\d+ failed/.test(said)) throw new Error(said);
   return code !== 0;
 }
@@ -68,11 +75,15 @@ export interface Ran {
 }
 
 /** Runs a program of node's in that folder to its end. */
-export async function runIn(folder: string, words: readonly string[]): Promise<Ran> {
+export async function runIn(
+  folder: string,
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
   const child = spawn(process.execPath, words, {
     cwd: folder,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, NO_COLOR: "1" },
+    env: { ...process.env, NO_COLOR: "1", ...env },
   });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {

@@ -1,4 +1,5 @@
 /** `coinslot mcp` buys tools of somebody's MCP server that the gateway sells by their names. */
+import { copyFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,9 +30,11 @@ const SERVERS: readonly (readonly [string, McpStageOptions, Revision])[] = [
   ["requests alone", { serves: "requests" }, "2026-07-28"],
 ];
 
-/** Where the newest purchase can be had, as its book has it. */
+/** Where the newest purchase can be had, as its book has it: a copy, since the book itself is its process's alone. */
 function sessionIn(state: string): string {
-  using book = new DatabaseSync(state, { readOnly: true });
+  const copy = `${state}-copy`;
+  copyFileSync(state, copy);
+  using book = new DatabaseSync(copy, { readOnly: true });
   return String(
     book.prepare("SELECT session FROM purchases ORDER BY id DESC LIMIT 1").get()?.["session"],
   );
