@@ -6,9 +6,12 @@
  */
 import { NO_PROCESSES } from "../support/bundled-gateway.ts";
 import { failsIn, inMutatedCopy, staleness, type Edit } from "../support/mutated-copy.ts";
+import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
+  /** Default: {@link TESTS}, and then without a process. */
+  readonly tests?: readonly string[];
 }
 
 const ALLOWANCE = "src/buyer/agent/allowance.ts";
@@ -21,7 +24,11 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   [PURSE]: ["unit/buyer/agent/agent-purse"],
 };
 
+/** Of other files. */
+const ALL = ["unit/buyer/agent", "unit/cli/mcp"];
+
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
+  ...HOSTILE_MUTANTS,
   {
     name: "lets one call cost anything",
     file: ALLOWANCE,
@@ -250,7 +257,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, ...edit } of mutants) {
+  for (const { name, tests: own, ...edit } of mutants) {
     const stale = await staleness(edit);
     if (stale !== undefined) {
       // The others are tried nevertheless.
@@ -259,9 +266,9 @@ export async function runAgentMutants(part: string, say: (line: string) => void)
       continue;
     }
     // One that fails is enough.
-    const tests = [...(TESTS[edit.file] ?? []), "--bail=1"];
+    const tests = [...(own ?? TESTS[edit.file] ?? ALL), "--bail=1"];
     const isFound = await inMutatedCopy([edit], (folder) =>
-      failsIn(folder, tests, { [NO_PROCESSES]: "1" }),
+      failsIn(folder, tests, own === undefined ? { [NO_PROCESSES]: "1" } : {}),
     );
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);

@@ -4,6 +4,7 @@ import type { Mutant } from "./mutant.ts";
 const LINES = "src/gateway/message/field-lines.ts";
 const ROOM = "src/gateway/room.ts";
 const LINGERING = "src/gateway/listener/lingering.ts";
+const HTTP2_LINGERING = "src/gateway/listener/http2-lingering.ts";
 const ASKING = "src/gateway/challenge.ts";
 
 export const LIMIT_MUTANTS: readonly Mutant[] = [
@@ -81,6 +82,48 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     find: `if (this.#sweep.size >= MOST) this.#makeRoom();`,
     put: ``,
     unit: "test/unit/gateway/listener/lingering.test.ts",
+  },
+  {
+    name: "tells clients of HTTP/2 a price that they cannot read",
+    cites: "H13",
+    file: "src/gateway/listener/http2-response.ts",
+    find: `!this.#request.complete && isUpload(this.#request.headers)`,
+    put: `false`,
+    unit: "test/integration/gateway/listener/http2-uploads.test.ts",
+  },
+  {
+    name: "lets a refused upload over HTTP/2 keep its place",
+    cites: "H13",
+    file: "src/gateway/listener/http2-response.ts",
+    find: `      this.#isFinished = true;
+      this.#events.emit("finish");
+    });`,
+    put: `    });`,
+    unit: "test/integration/gateway/listener/http2-uploads.test.ts",
+  },
+  {
+    name: "waits for ever for the end of an upload over HTTP/2",
+    cites: "H13",
+    file: HTTP2_LINGERING,
+    find: `now - heardAt > SILENT_MS`,
+    put: `now < heardAt`,
+    unit: "test/unit/gateway/listener/http2-lingering.test.ts",
+  },
+  {
+    name: "waits for uploads over HTTP/2 of any size",
+    cites: "H13",
+    file: HTTP2_LINGERING,
+    find: ` && bytes <= MOST_BYTES`,
+    put: ``,
+    unit: "test/unit/gateway/listener/http2-lingering.test.ts",
+  },
+  {
+    name: "waits for any number of uploads over HTTP/2",
+    cites: "H13",
+    file: HTTP2_LINGERING,
+    find: `if (this.#sweep.size >= MOST) this.#makeRoom();`,
+    put: ``,
+    unit: "test/unit/gateway/listener/http2-lingering.test.ts",
   },
   {
     name: "queues whatever nobody takes",

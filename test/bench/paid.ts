@@ -25,6 +25,8 @@ import { sized } from "./size.ts";
 /** Two versions of ours differ by little, so that it takes many rounds to tell; the peer is left out then. */
 const [ROUNDS, WARM_UPS] = sized(BEFORE === undefined ? [4, 1] : [16, 3], [1, 0]);
 const PAYMENTS = sized(100, 2);
+/** Rounds before anything is measured: what a process takes for a payment halves in its first two thousand. */
+const RUN_IN = sized(20, 0);
 const PAYERS = sized(50, 2);
 const AIM = 5;
 /** Requests from a balance for each payment of a round: one takes so little that a hundred of them are not seen. */
@@ -70,6 +72,11 @@ const contenders =
     ? [await startOurs(), await startTheirs(), await startPrepaid()]
     : [await startOurs(), await startOurs(BEFORE)];
 
+for (const contender of contenders) {
+  for (let round = 0; round < RUN_IN; round += 1) {
+    await run(contender, await (contender.brings ?? preparePayments)(), 16);
+  }
+}
 for (const atOnce of [1, 16]) await compare(atOnce);
 
 async function compare(atOnce: number): Promise<void> {

@@ -15,7 +15,9 @@ import {
   showSignIn,
   signChallenge,
 } from "../support/sign-in.ts";
-import { CutStage, DOWNLOAD_CLIENTS, randomCut } from "../goods/cuts.ts";
+import { GoodsStage, randomCut, REDIRECTS } from "../goods/cuts.ts";
+import { DOWNLOAD_CLIENTS } from "../goods/download-clients.ts";
+import { missing } from "../proxy/upload-clients.ts";
 
 /** Of each client, in the suite. */
 const CUTS = 4;
@@ -215,15 +217,36 @@ it("a hundred requests that do not fit what ten routes declare are charged nothi
   expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
 });
 
-describe("a download that is cut is complete at last, and charged once:", () => {
-  it.each(Object.keys(DOWNLOAD_CLIENTS))("by %s", async (client) => {
-    await using stage = await CutStage.open(chain);
-    for (let seed = 1; seed <= CUTS; seed += 1) {
-      const result = await stage.cut(randomCut(client, seed, MAX_BYTES));
-      expect(result).toMatchObject({ isComplete: true, charges: 1 });
-    }
+const downloading = await Promise.all(
+  DOWNLOAD_CLIENTS.map(async (client) => ({ client, lacks: await missing(client) })),
+);
+
+describe("what was bought is complete at last, and charged once:", () => {
+  let stage: GoodsStage;
+  beforeAll(async () => {
+    stage = await GoodsStage.open(chain);
   });
+  afterAll(() => stage[Symbol.asyncDispose]());
+  for (const { client, lacks } of downloading) {
+    const name = `${client.name} (${lacks ?? "installed"})`;
+    it.skipIf(lacks !== null)(`a download that is cut, by ${name}`, async () => {
+      for (let seed = 1; seed <= CUTS; seed += 1) {
+        const result = await stage.cut(client, randomCut(seed, MAX_BYTES));
+        expect(result).toMatchObject({ isComplete: true, charges: 1, isCut: true });
+      }
+    });
+    it.skipIf(lacks !== null).each(REDIRECTS)(
+      `a file behind a redirect (%s), by ${name}`,
+      async (kind) => {
+        for (let count = 0; count < 5; count += 1) {
+          const outcome = await stage.redirected(client, kind, count);
+          expect(outcome).toEqual({ isComplete: true, charges: 1 });
+        }
+      },
+    );
+  }
 });
+
 describe("who has paid before signs in, and", () => {
   const charged = async (buyer: FreshAccount): Promise<bigint> =>
     PURSE - (await chain.balanceOf(buyer.address));

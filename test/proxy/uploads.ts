@@ -1,6 +1,6 @@
 /**
  * Uploads of 1 to 40 MiB to a priced path, 200 of each size by each client: `npm run prove:uploads`, `-- --each N` for
- * another number. Ends with 1 where a client learns of a transport error in place of its answer.
+ * another number, `--client NAME` for those whose names have it. Ends with 1 where a client learns of a transport error in place of its answer.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,8 +10,12 @@ import { Proving } from "./proofs.ts";
 import { missing, UPLOAD_CLIENTS } from "./upload-clients.ts";
 
 const SIZES_MIB = [1, 8, 40];
-const options = { each: { type: "string", default: "200" } } as const;
-const each = Number(parseArgs({ options }).values.each);
+const options = {
+  each: { type: "string", default: "200" },
+  client: { type: "string", default: "" },
+} as const;
+const { values } = parseArgs({ options });
+const each = Number(values.each);
 
 const folder = await mkdtemp(join(tmpdir(), "coinslot-uploads-"));
 await using closing = new AsyncDisposableStack();
@@ -19,7 +23,7 @@ closing.defer(() => rm(folder, { recursive: true, force: true }));
 const plain = closing.use(await Proving.start());
 const secure = closing.use(await Proving.start({ isTls: true }));
 let failed = 0;
-for (const client of UPLOAD_CLIENTS) {
+for (const client of UPLOAD_CLIENTS.filter(({ name }) => name.includes(values.client))) {
   const lacks = await missing(client);
   if (lacks !== null) {
     console.log(`${client.name}: skipped, ${lacks}`);

@@ -21,13 +21,24 @@ import {
   type Dollars,
 } from "./allowance.ts";
 import type { AskFault, Errand, FirstAnswer, ErrandOutcome } from "./errand.ts";
-import { keyOf, type AgentPurchase, type PurchaseBook, type Way } from "./purchase-book.ts";
+import {
+  keyOf,
+  type AgentPurchase,
+  type PurchaseBook,
+  type PurchaseOutcome,
+  type Way,
+} from "./purchase-book.ts";
 import type { ToldAnswer } from "./told-answer.ts";
 
 /** Calls that are made at a time; more are turned away. */
 export const MAX_CALLS_AT_ONCE = 64;
 /** So long after it was bought the same call is taken for a repetition of it, milliseconds. */
 export const REPEATED_WITHIN_MS = 15 * 60_000;
+/** The longest that a seller may take to name its price, and to answer what is paid, all repetitions in it, milliseconds. */
+export const LONGEST_QUESTION_MS = 10 * 60_000;
+export const LONGEST_ANSWER_MS = 60 * 60_000;
+/** The largest payment that is kept and sent, characters: it says again what its seller has said. */
+const MAX_PAYMENT = 64 * 1024;
 /** How long a Solana payment can be settled: its blockhash is good for 150 slots, about a minute; milliseconds. */
 const BLOCKHASH_MS = 150_000;
 /** Clocks differ: a payment counts as void so long after its end, milliseconds. */
@@ -115,6 +126,11 @@ export class AgentPurse {
     this.#time = options.time ?? systemTime;
   }
 
+  /** Who says a little now and then is silent for no moment: everything ends some time. */
+  #within(ms: number, ...signals: readonly AbortSignal[]): AbortSignal {
+    return AbortSignal.any([this.#options.signal, this.#time.timeout(ms), ...signals]);
+  }
+
   /** Asks without paying. */
   async estimate(errand: Errand, signal: AbortSignal): Promise<Result<Estimate, AskFault>> {
     const seller = sellerAt(errand.url, this.#options.allowance.sellers);
@@ -123,7 +139,7 @@ export class AgentPurse {
       return err({ reason: BUSY, isAway: false });
     this.#estimates += 1;
     try {
-      const first = await errand.ask(AbortSignal.any([signal, this.#options.signal]));
+      const first = await errand.ask(this.#within(LONGEST_QUESTION_MS, signal));
       return first.ok ? ok(this.#estimated(first.value, seller.value)) : first;
     } finally {
       this.#estimates -= 1;
@@ -134,7 +150,11 @@ export class AgentPurse {
     if (first.kind === "answer") return { first, weighed: [], price: null, objection: undefined };
     const { allowance, key } = this.#options;
     const { networks } = allowance;
-    const weighed = weigh(first.quote, { family: key?.kind ?? null, networks, allowedAssets: [] });
+    const weighed = weigh(first.quote, {
+      family: key?.kind ?? null,
+      networks,
+      allowedAssets: null,
+    });
     const terms = chosenOf(weighed);
     if (terms === null)
       return { first, weighed, price: null, objection: "none of the offers can be paid here" };
@@ -189,8 +209,8 @@ export class AgentPurse {
     const { state, answer, payment, id, way } = before;
     const now = this.#time.now();
     if (state === "void" || state === "reserved") return undefined;
+    const isNamed = occasion !== "";
     if (state === "served") {
-      const isNamed = occasion !== "";
       if (!isNamed && now - before.at > REPEATED_WITHIN_MS) return undefined;
       if (answer !== null) return { kind: "served", purchase: before, isRepeated: true };
       return { kind: "unserved", purchase: before, advice: NOT_KEPT };
@@ -201,11 +221,13 @@ export class AgentPurse {
     // What was signed could be settled by whoever is shown it.
     if (this.#options.allowance.isDry) return { kind: "unserved", purchase: before, advice: DRY };
     const isVoid = now > before.liveUntil;
-    // What its seller has refused, and nobody can settle any more, may be signed anew.
-    if (state === "refused" && isVoid) return undefined;
+    const isNew = !isNamed && now - before.at > REPEATED_WITHIN_MS;
+    // That it has refused what nobody can settle any more is its seller's word alone: it may have settled it before.
+    if (state === "refused" && isVoid)
+      return isNew ? undefined : { kind: "unserved", purchase: before, advice: REFUSED };
     const outcome = await this.#present(id, errand, { payment, session: before.session, state });
     const isRefused = outcome.kind === "unserved" && outcome.purchase.state === "refused";
-    return isRefused && isVoid ? undefined : outcome;
+    return isRefused && isVoid && isNew ? undefined : outcome;
   }
 
   async #pay(wanted: WantedCall, seller: AllowedSeller, key: string): Promise<Bought> {
@@ -247,7 +269,7 @@ export class AgentPurse {
     seller: AllowedSeller,
   ): Promise<Bought | Allowed> {
     const { allowance, key: purse } = this.#options;
-    const first = await errand.ask(AbortSignal.any([signal, this.#options.signal]));
+    const first = await errand.ask(this.#within(LONGEST_QUESTION_MS, signal));
     if (!first.ok) return { ...notBought(first.error.reason), advice: adviceOf(first.error) };
     const { price, objection, weighed } = this.#estimated(first.value, seller);
     if (first.value.kind === "answer") return { ...first.value, kind: "free" };
@@ -271,6 +293,8 @@ export class AgentPurse {
       // The libraries behind it take half a second to load.
       const { signPayment } = await import("../signing.ts");
       const { payment, validBefore } = await signPayment({ purse, terms, quote, rpcUrl });
+      if (payment.value.length > MAX_PAYMENT)
+        throw new Error("the seller wants more said again than a payment has room for");
       const endsAt = validBefore === null ? this.#time.now() + BLOCKHASH_MS : validBefore * 1_000;
       book.keep(id, { payment, liveUntil: endsAt + CLOCKS_MS, session });
       return ok(payment);
@@ -286,8 +310,9 @@ export class AgentPurse {
     errand: Errand,
     { payment, session, state: before }: Shown,
   ): Promise<Bought> {
-    const { book, signal } = this.#options;
+    const { book } = this.#options;
     // Whoever has asked may leave: what was signed is seen through.
+    const signal = this.#within(LONGEST_ANSWER_MS);
     // A refusal was heard: that it was taken then need not be feared.
     const wasSent = before === "open";
     const onSession = (moved: string): void => book.moved(id, moved);
@@ -297,18 +322,30 @@ export class AgentPurse {
     const transaction = receipt?.success === true ? receipt.transaction : null;
     const state = stateOf(presented, before);
     const isKept = state === "served";
-    book.conclude(id, { state, transaction, reason, answer: isKept ? answer : null });
-    const purchase = book.byId(id);
+    const outcome = { state, transaction, reason, answer: isKept ? answer : null };
+    const purchase = this.#concluded(id, outcome);
     if (purchase === undefined) return notBought("the book has lost the purchase");
     if (state === "served") return { kind: "served", purchase, isRepeated: false };
     if (state === "void") return { ...notBought(`nothing was paid: ${reason}`), advice: AWAY };
     const advice =
       state === "refused"
-        ? `the seller refuses the payment; it is void from ${isoOf(purchase.liveUntil)} on, and only then another one is signed for this call`
+        ? `the seller refuses the payment, which is void from ${isoOf(purchase.liveUntil)} on. ${REFUSED}`
         : state === "over"
           ? OVER
           : "make the same call again: the same payment is presented, and nothing is charged twice";
     return { kind: "unserved", purchase, advice };
+  }
+
+  /** What has come is told, be there no room to write it: then the same call presents the same payment again. */
+  #concluded(id: number, outcome: PurchaseOutcome): AgentPurchase | undefined {
+    const { book } = this.#options;
+    try {
+      book.conclude(id, outcome);
+      return book.byId(id);
+    } catch (cause) {
+      const purchase = book.byId(id);
+      return purchase && { ...purchase, ...outcome, reason: `not written: ${messageOf(cause)}` };
+    }
   }
 
   /**
@@ -403,6 +440,8 @@ const NOT_KEPT =
   "it was bought and answered, and the answer is not kept any more; another occasion buys it anew";
 const OVER =
   "the seller does not take the payment any more: show the seller the transaction, where there is one; another occasion buys it anew";
+const REFUSED =
+  "That it was not taken is the seller's word: another occasion buys it anew, and without one the same call does, a quarter of an hour after the first";
 const ACCOUNT_LOST =
   "the answer was lost, and the account may have paid for it: `balance` tells what is left, and another occasion asks anew";
 

@@ -68,7 +68,7 @@ export class HttpErrand implements Errand {
     const presented = await present({
       request: this.#request,
       payment,
-      sink: new BoughtAnswerSink(pot.write),
+      sink: new BoughtAnswerSink(pot.write, () => pot.isEnough),
       onHead: async (answer) => void (last = answer),
       onRepeat: () => undefined,
       silenceMs: this.#silenceMs,
@@ -107,7 +107,10 @@ export class HttpErrand implements Errand {
 /** @throws when the body is cut */
 async function toldOf(answer: BuyerAnswer): Promise<ToldAnswer> {
   const pot = new AnswerPot();
-  for await (const part of answer.body) await pot.write(part);
+  for await (const part of answer.body) {
+    await pot.write(part);
+    if (pot.isEnough) break;
+  }
   return tellHead(answer, pot);
 }
 

@@ -236,6 +236,9 @@ export class McpErrand implements Errand {
     const { host } = this.#call.url;
     const inner =
       cause instanceof Error && cause.cause !== undefined ? `: ${messageOf(cause.cause)}` : "";
+    // What is the seller's own sentence stands as one.
+    if (cause instanceof ProtocolError || cause instanceof SdkHttpError)
+      return `${host} says ${JSON.stringify(messageOf(cause).slice(0, MAX_REASON))}`.toWellFormed();
     return `${host}: ${messageOf(cause)}${inner}`.slice(0, MAX_REASON).toWellFormed();
   }
 }

@@ -83,6 +83,9 @@ export const MAX_KEPT_ANSWERS = 256;
 /** Longest sentence that is kept, characters. */
 const MAX_REASON = 500;
 
+/** Of the file. */
+const VERSION = 1;
+
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS purchases (
   id INTEGER PRIMARY KEY,
@@ -110,7 +113,7 @@ CREATE INDEX IF NOT EXISTS purchases_by_key ON purchases (key);
 CREATE INDEX IF NOT EXISTS purchases_by_day ON purchases (day);
 CREATE INDEX IF NOT EXISTS purchases_live ON purchases (live_until) WHERE state IN ('open', 'refused');
 CREATE INDEX IF NOT EXISTS purchases_answered ON purchases (id) WHERE answer IS NOT NULL;
-PRAGMA user_version = 1;
+PRAGMA user_version = ${VERSION};
 `;
 
 export class PurchaseBook {
@@ -132,15 +135,21 @@ export class PurchaseBook {
    */
   static open(path: string): Result<PurchaseBook, string> {
     let database: DatabaseSync | undefined;
+    const failed = (reason: string): Result<never, string> => {
+      // Else nobody has it, and whoever tries again is told that somebody does.
+      if (database?.isOpen === true) database.close();
+      return err(reason);
+    };
     try {
       const file = path === ":memory:" ? null : madeFile(path);
       database = new DatabaseSync(file ?? path, { timeout: 0 });
+      const foreign = foreignerOf(database);
+      if (foreign !== null) return failed(`the purchases of ${path} cannot be opened: ${foreign}`);
       take(database);
       // Once it is ours, so that nobody can have given it a name meanwhile and opened it by that.
       const found = file === null ? { identity: "", names: 1n } : identityOf(file);
       if (found?.names !== 1n) {
-        database.close();
-        return err(
+        return failed(
           `the file of purchases ${path} has ${found?.names ?? "no"} names (hard links), and what a process that was killed has left lies beside one of them: remove all names but one`,
         );
       }
@@ -149,14 +158,13 @@ export class PurchaseBook {
       database.exec("UPDATE purchases SET state = 'void' WHERE state = 'reserved'");
       return ok(new PurchaseBook(database, file, found.identity));
     } catch (cause) {
-      if (database?.isOpen === true) database.close();
       if (isBusy(cause)) {
-        return err(
+        return failed(
           `another process has the purchases of ${path} open: end it, or give each its own --state, which has budgets of its own`,
         );
       }
       const reason = cause instanceof Error ? cause.message : String(cause);
-      return err(`the purchases of ${path} cannot be opened: ${reason}`);
+      return failed(`the purchases of ${path} cannot be opened: ${reason}`);
     }
   }
 
@@ -313,6 +321,16 @@ function madeFile(path: string): string {
   const file = realpathSync(path);
   chmodSync(file, 0o600);
   return file;
+}
+
+/** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
+function foreignerOf(database: DatabaseSync): string | null {
+  const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  if (version === VERSION || (version === 0 && tables === 0)) return null;
+  return version > VERSION
+    ? "a later version of this program has written it"
+    : "it is a database of something else";
 }
 
 /**

@@ -10,7 +10,13 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import { adviceOf, type Agreement } from "../../buyer/agent/agent-purse.ts";
-import { sellerAt, sellersBudget, type Allowance } from "../../buyer/agent/allowance.ts";
+import {
+  dollarText,
+  sellerAt,
+  sellersBudget,
+  type AllowedSeller,
+  type Allowance,
+} from "../../buyer/agent/allowance.ts";
 import type { Errand } from "../../buyer/agent/errand.ts";
 import { HttpErrand } from "../../buyer/agent/http-errand.ts";
 import { keyOf, type Way } from "../../buyer/agent/purchase-book.ts";
@@ -151,25 +157,32 @@ class Desk {
     const { book } = opened.value;
     const now = systemTime.now();
     const day = { today: budgetView(book.spent(now, "").inAll, allowance.perDay) };
-    const sellers = allowance.sellers.map((each) => ({
+    const budgetOf = (each: AllowedSeller) => ({
       seller: each.name,
       ...budgetView(book.spent(now, each.name).atSeller, sellersBudget(each, allowance)),
-    }));
+    });
+    // Of those that nobody has named each is one of its own.
+    const sellers = allowance.sellers.map((each) =>
+      each.kind === "any"
+        ? { seller: each.name, budgetOfEach: dollarText(sellersBudget(each, allowance)) }
+        : budgetOf(each),
+    );
     const told = { payer: key?.address ?? null, isDryRun: allowance.isDry, ...day, sellers };
     if (url === undefined) return facts(told);
     const place = readUrl(typeof url === "string" ? url : "");
     if (!place.ok) return refusal(place.error);
     const seller = sellerAt(place.value, allowance.sellers);
     if (!seller.ok) return refusal(seller.error);
-    if (key === null || allowance.isDry) return facts({ ...told, prepaid: null });
+    const there = { ...told, at: budgetOf(seller.value) };
+    if (key === null || allowance.isDry) return facts({ ...there, prepaid: null });
     const signal = AbortSignal.any([mcpReq.signal, this.#options.signal]);
     const { silenceMs } = this.#options;
     const { networks } = allowance;
     const asking = { url: place.value, purse: key, networks, silenceMs, signal };
     const prepaid = await askBalance(asking);
     return prepaid.ok
-      ? facts({ ...told, prepaid: prepaid.value })
-      : facts({ ...told, prepaid: null, reason: prepaid.error.slice(0, 500) });
+      ? facts({ ...there, prepaid: prepaid.value })
+      : facts({ ...there, prepaid: null, reason: prepaid.error.slice(0, 500) });
   };
 
   readonly history: Handler = async ({ limit = USUAL_HISTORY, id }) => {
@@ -227,6 +240,8 @@ class Desk {
     if (args["arguments"] !== undefined) return err("arguments are for a tool: name it, too");
     const lines: (readonly [string, string])[] = [];
     for (const [name, value] of Object.entries(Object(headers ?? {}))) {
+      // Behind one address, and one certificate, others sell whom the owner has not named.
+      if (name.toLowerCase() === "host") return err("the seller's host is that of the url");
       const line = readHeaderLine(name, String(value));
       if (!line.ok) return line;
       lines.push(line.value);

@@ -49,6 +49,11 @@ export class Http2Request implements InboundRequest {
     return this.#isComplete;
   }
 
+  /** See {@link drop}. */
+  get isDropped(): boolean {
+    return this.#isDropped;
+  }
+
   get destroyed(): boolean {
     return this.#stream.destroyed;
   }

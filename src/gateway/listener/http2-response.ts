@@ -3,6 +3,7 @@ import { EventEmitter } from "node:events";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { ServerHttp2Stream } from "node:http2";
 import type { InboundResponse } from "../message/inbound.ts";
+import { isUpload, type Http2Lingering } from "./http2-lingering.ts";
 import type { Http2Request } from "./http2-request.ts";
 import { cutStream, releaseStream } from "./http2-stream-socket.ts";
 import type { UnreadSession } from "./unread-answers.ts";
@@ -11,6 +12,9 @@ import type { UnreadSession } from "./unread-answers.ts";
 const STALL_MS = 60_000;
 /** Of bytes that several answers share so many are queued for each of them at a time. */
 const PIECE_BYTES = 16 * 1024;
+
+/** What is sold, or leads to it, is told as it comes. */
+const LEAST_REFUSAL = 400;
 
 /** RFC 9113 section 8.2.2: they belong to a connection of HTTP/1.1. */
 const CONNECTION_LINES = new Set([
@@ -27,10 +31,18 @@ const BODYLESS = new Set([204, 205, 304]);
 
 type Listener = Parameters<EventEmitter["on"]>[1];
 
+/** What of a connection its answers need. */
+interface Ground {
+  readonly unread: UnreadSession;
+  readonly lingering: Http2Lingering;
+  /** The answer is given, and its request counts no more. */
+  readonly onHeld: () => void;
+}
+
 export class Http2Response implements InboundResponse {
   readonly #stream: ServerHttp2Stream;
   readonly #request: Http2Request;
-  readonly #unread: UnreadSession | undefined;
+  readonly #ground: Ground;
   readonly #events = new EventEmitter();
   #headersSent = false;
   #hasBody = true;
@@ -44,11 +56,13 @@ export class Http2Response implements InboundResponse {
   #unwritten = 0;
   #awaitsTrailers = false;
   #trailers: Record<string, string[]> | null = null;
+  /** What may be held until its upload is over, where all of the answer is there before anything else happens. */
+  #head: readonly string[] | null = null;
 
-  constructor(stream: ServerHttp2Stream, request: Http2Request, unread?: UnreadSession) {
+  constructor(stream: ServerHttp2Stream, request: Http2Request, ground: Ground) {
     this.#stream = stream;
     this.#request = request;
-    this.#unread = unread;
+    this.#ground = ground;
     stream.on("drain", () => this.#events.emit("drain"));
     // The stream of a whole answer is closed before it is known whether its last bytes got away.
     stream.once("close", () => {
@@ -89,6 +103,12 @@ export class Http2Response implements InboundResponse {
     }
     this.#hasBody = !BODYLESS.has(status) && this.#request.method !== "HEAD";
     const waitForTrailers = this.#hasBody && !head.hasLength;
+    if (status >= LEAST_REFUSAL && !waitForTrailers && this.#isUploading) {
+      this.#headersSent = true;
+      this.#head = head.lines;
+      setImmediate(() => this.#sendHead());
+      return this;
+    }
     this.#stream.respond(head.lines, { waitForTrailers });
     this.#headersSent = true;
     this.#awaitsTrailers = waitForTrailers;
@@ -96,16 +116,29 @@ export class Http2Response implements InboundResponse {
     return this;
   }
 
+  get #isUploading(): boolean {
+    return !this.#request.complete && isUpload(this.#request.headers);
+  }
+
+  /** Where it was not held. */
+  #sendHead(): void {
+    if (this.#head === null || this.#stream.destroyed || this.#stream.closed) return;
+    const lines = this.#head;
+    this.#head = null;
+    this.#stream.respond([...lines]);
+  }
+
   writeContinue(): this {
-    const { destroyed, closed, headersSent } = this.#stream;
-    if (!destroyed && !closed && !headersSent) this.#stream.additionalHeaders({ ":status": 100 });
+    const { destroyed, closed } = this.#stream;
+    if (!destroyed && !closed && !this.headersSent)
+      this.#stream.additionalHeaders({ ":status": 100 });
     return this;
   }
 
   writeInformation(status: number, lines: string[]): this {
     const head = outgoingHead(status, lines);
-    const { destroyed, closed, headersSent } = this.#stream;
-    if (destroyed || closed || headersSent) return this;
+    const { destroyed, closed } = this.#stream;
+    if (destroyed || closed || this.headersSent) return this;
     this.#stream.additionalHeaders(grouped(head.lines));
     return this;
   }
@@ -117,6 +150,7 @@ export class Http2Response implements InboundResponse {
 
   write(chunk: Uint8Array): boolean {
     if (!this.#isWritable()) return true;
+    this.#sendHead();
     this.#unwritten += 1;
     this.#request.socket.bytesGiven += chunk.length;
     return this.#stream.write(chunk, this.#onWritten);
@@ -141,15 +175,50 @@ export class Http2Response implements InboundResponse {
     const hasChunk = chunk !== undefined && chunk.length > 0 && this.#isWritable();
     this.#isEnded = true;
     if (this.destroyed) return this;
-    const { socket } = this.#request;
-    if (socket.timeout === 0) socket.setTimeout(STALL_MS);
-    if (hasChunk && typeof chunk !== "string") this.#endWith(chunk);
-    else {
-      if (hasChunk) this.#queue(chunk, encoding);
-      stream.end();
+    const give = (): void => {
+      const { socket } = this.#request;
+      if (socket.timeout === 0) socket.setTimeout(STALL_MS);
+      if (hasChunk && typeof chunk !== "string") this.#endWith(chunk);
+      else {
+        if (hasChunk) this.#queue(chunk, encoding);
+        stream.end();
+      }
+    };
+    if (this.#head !== null) {
+      this.#hold(this.#head, hasChunk ? Buffer.byteLength(chunk, encoding) : 0, give);
+      return this;
     }
+    give();
     if (!this.#awaitsTrailers && this.#unwritten === 0) setImmediate(() => this.#finish());
     return this;
+  }
+
+  /** It is over for whoever gave it: what may happen to it from here on is between us and its client. */
+  #hold(head: readonly string[], bytes: number, give: () => void): void {
+    const { unread, lingering, onHeld } = this.#ground;
+    const stream = this.#stream;
+    const { socket } = this.#request;
+    this.#head = null;
+    let isHeld = true;
+    const leave = (): void => {
+      if (isHeld) unread.taken(bytes);
+      isHeld = false;
+    };
+    unread.queued(bytes);
+    stream.once("close", leave);
+    this.#request.drop();
+    socket.setTimeout(0);
+    lingering.hold(stream, socket.remoteAddress, () => {
+      leave();
+      stream.respond([...head]);
+      give();
+      setImmediate(releaseStream, stream);
+    });
+    setImmediate(() => {
+      this.#isFinished = true;
+      this.#events.emit("finish");
+    });
+    onHeld();
   }
 
   /** In pieces, each as the one before is taken: what many clients do not take is in memory once. */
@@ -163,12 +232,13 @@ export class Http2Response implements InboundResponse {
 
   /** `then`: what follows once it is taken. */
   #queue(chunk: Uint8Array | string, encoding: BufferEncoding = "utf8", then?: () => void): void {
-    const bytes = typeof chunk === "string" ? Buffer.byteLength(chunk, encoding) : chunk.length;
-    this.#unread?.queued(bytes);
+    const bytes = Buffer.byteLength(chunk, encoding);
+    const { unread } = this.#ground;
+    unread.queued(bytes);
     this.#unwritten += 1;
     this.#request.socket.bytesGiven += bytes;
     this.#stream.write(chunk, encoding, (error) => {
-      this.#unread?.taken(bytes);
+      unread.taken(bytes);
       if (!error && !this.destroyed) then?.();
       this.#onWritten(error);
     });

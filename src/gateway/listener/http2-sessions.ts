@@ -14,6 +14,7 @@ import type { Gateway } from "../gateway.ts";
 import type { Work } from "../work.ts";
 import type { HeldConnection } from "./connection-table.ts";
 import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./http2-head.ts";
+import { Http2Lingering } from "./http2-lingering.ts";
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
 import { cutStream, Http2StreamSocket, releaseStream } from "./http2-stream-socket.ts";
@@ -107,6 +108,7 @@ export class Http2Sessions {
   readonly #limits: SessionLimits;
   readonly #sessions = new Map<ServerHttp2Session, SessionState>();
   readonly #unread = new UnreadAnswers();
+  readonly #lingering = new Http2Lingering();
   readonly #turns = new Turns();
   readonly #sweep: NodeJS.Timeout;
   #isRetiring = false;
@@ -167,6 +169,7 @@ export class Http2Sessions {
   /** Ends each connection once its requests are answered. */
   close(): void {
     this.#isRetiring = true;
+    this.#lingering.close();
     for (const session of this.#sessions.keys()) session.close();
   }
 
@@ -184,7 +187,7 @@ export class Http2Sessions {
     limitParts(stream);
     stream.once("close", () => {
       state.streams.delete(open);
-      if (open.begunAt !== undefined) state.connection?.end(open.begunAt);
+      endOf(open, state);
       if (state.streams.size === 0) state.idleSince = performance.now();
     });
     if (this.#isRetiring) state.session.close();
@@ -212,7 +215,11 @@ export class Http2Sessions {
       open.request = request;
       // Before that it is no request yet: whoever leaves it at that only holds a connection.
       open.begunAt = state.connection?.begin();
-      const response = new Http2Response(stream, request, state.unread);
+      const response = new Http2Response(stream, request, {
+        unread: state.unread,
+        lingering: this.#lingering,
+        onHeld: () => endOf(open, state),
+      });
       const expects = fields.expect?.toLowerCase() === "100-continue";
       if (expects && !isEmpty) this.#handlers.handleContinue(request, response);
       else this.#handlers.handleRequest(request, response);
@@ -236,12 +243,18 @@ export class Http2Sessions {
       }
       for (const { stream, since, request } of streams) {
         const isLate = now - since > (request === null ? headMs : requestMs);
-        if (!isLate || request?.complete === true) continue;
+        if (!isLate || request?.complete === true || request?.isDropped === true) continue;
         if (request === null) refuseStream(stream, { status: 408, detail: TOO_LATE });
         else cutStream(stream, TOO_LATE);
       }
     }
   }
+}
+
+/** It counts for its connection no more. */
+function endOf(open: OpenStream, { connection }: SessionState): void {
+  if (open.begunAt !== undefined) connection?.end(open.begunAt);
+  open.begunAt = undefined;
 }
 
 function sessionOptions(headerBytes: number, maxConcurrentStreams: number) {

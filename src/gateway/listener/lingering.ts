@@ -14,14 +14,14 @@ import { Sweep } from "../message/sweep.ts";
 import { Turns } from "../turns.ts";
 
 /** Of one connection, bytes: many clients read no answer before they have sent all, and uploads of 40 MiB are sold. */
-const MOST_BYTES = 64 * 1024 * 1024;
+export const MOST_BYTES = 64 * 1024 * 1024;
 /** The longest, milliseconds, and the longest in which nothing comes. */
-const MOST_MS = 120_000;
-const SILENT_MS = 5_000;
+export const MOST_MS = 120_000;
+export const SILENT_MS = 5_000;
 /** The longest once the server is closed and waits for its connections to end, milliseconds. */
-const MOST_CLOSED_MS = 1_000;
+export const MOST_CLOSED_MS = 1_000;
 /** Connections at the same time: each may have two pieces of 64 KiB in memory. */
-const MOST = 256;
+export const MOST = 256;
 
 const NOTHING = new Uint8Array();
 

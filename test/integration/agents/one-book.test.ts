@@ -82,9 +82,7 @@ test.each([
   // A name beside the first one's is taken away: the file may have only one.
   if (name === "hard.db") await rm(join(folder, "book.db"));
   // The one that was refused has the book from now on.
-  const told = await buysOf(second, ["d", "e"]);
-  expect(told).toContainEqual(overDay);
-  expect(told).toContain("bought");
+  expect(new Set(await buysOf(second, ["d", "e"]))).toEqual(new Set([overDay, "bought"]));
   expect(await buysOf(second, ["a"])).toEqual(["bought"]);
   expect(await chain.balanceOf(buyer.address)).toBe(before - 30_000n);
 });

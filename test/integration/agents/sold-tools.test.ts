@@ -1,9 +1,9 @@
 /** `coinslot mcp` buys tools of somebody's MCP server that the gateway sells by their names. */
-import { copyFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startAgent, type Revision } from "../../support/agents/agent.ts";
 import { richBuyer } from "../../support/buyer.ts";
@@ -30,11 +30,9 @@ const SERVERS: readonly (readonly [string, McpStageOptions, Revision])[] = [
   ["requests alone", { serves: "requests" }, "2026-07-28"],
 ];
 
-/** Where the newest purchase can be had, as its book has it: a copy, since the book itself is its process's alone. */
+/** Where the newest purchase can be had, as its book has it; it is read past the lock of the process whose it is. */
 function sessionIn(state: string): string {
-  const copy = `${state}-copy`;
-  copyFileSync(state, copy);
-  using book = new DatabaseSync(copy, { readOnly: true });
+  using book = new DatabaseSync(`${pathToFileURL(state).href}?immutable=1`, { readOnly: true });
   return String(
     book.prepare("SELECT session FROM purchases ORDER BY id DESC LIMIT 1").get()?.["session"],
   );

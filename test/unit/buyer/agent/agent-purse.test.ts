@@ -1,8 +1,10 @@
 /** What is signed for an agent's calls, how often, and what is presented again; sellers are scripted. */
 import { privateKeyToAccount, generatePrivateKey } from "viem/accounts";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   AgentPurse,
+  LONGEST_ANSWER_MS,
+  LONGEST_QUESTION_MS,
   MAX_CALLS_AT_ONCE,
   REPEATED_WITHIN_MS,
   type Bought,
@@ -12,6 +14,7 @@ import { readSeller, type Allowance } from "../../../../src/buyer/agent/allowanc
 import type { Errand, ErrandOutcome, SignedInAnswer } from "../../../../src/buyer/agent/errand.ts";
 import { PurchaseBook } from "../../../../src/buyer/agent/purchase-book.ts";
 import { readQuoteJson } from "../../../../src/buyer/offer.ts";
+import type { Time } from "../../../../src/time/time.ts";
 import { err, ok } from "../../../../src/x402/result.ts";
 
 const CENT = 10n ** 34n;
@@ -60,25 +63,37 @@ beforeEach(() => {
 
 afterEach(() => book.close());
 
-function quoteOf(cents: number, payTo: string) {
+function quoteOf(cents: number, payTo: string, { seconds = 60, extensions }: Wording) {
   const amount = String(cents * 10_000);
   const offer = { scheme: "exact", network: "base", payTo, maxAmountRequired: amount };
   const asset = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
-  const quote = readQuoteJson({
-    x402Version: 1,
-    accepts: [{ ...offer, asset, maxTimeoutSeconds: 60 }],
-  });
+  const common = { ...offer, asset, maxTimeoutSeconds: seconds };
+  const quote = readQuoteJson(
+    extensions === undefined
+      ? { x402Version: 1, accepts: [common] }
+      : {
+          x402Version: 2,
+          extensions,
+          accepts: [{ ...common, network: "eip155:8453", amount }],
+        },
+  );
   if (!quote.ok) throw new Error(quote.error);
   return quote.value;
 }
 
-function errand(name: string, cents = 1, payTo = PAY_TO): Errand {
+interface Wording {
+  readonly seconds?: number;
+  /** Of version 2. */
+  readonly extensions?: object;
+}
+
+function errand(name: string, cents = 1, payTo = PAY_TO, wording: Wording = {}): Errand {
   return {
     url: new URL(`https://api.example.com/${name}`),
     what: `GET ${name}`,
     parts: [name],
     session: "here",
-    ask: async () => ok({ kind: "price", quote: quoteOf(cents, payTo) }),
+    ask: async () => ok({ kind: "price", quote: quoteOf(cents, payTo, wording) }),
     async present({ payment, wasSent, session }) {
       // Of the process that has signed, whoever shows it now.
       expect(session).toBe("here");
@@ -95,7 +110,7 @@ function errand(name: string, cents = 1, payTo = PAY_TO): Errand {
   };
 }
 
-const purse = (more: Partial<Allowance> = {}) =>
+const purse = (more: Partial<Allowance> = {}, clock: Partial<Time> = {}) =>
   new AgentPurse({
     book,
     key,
@@ -103,7 +118,12 @@ const purse = (more: Partial<Allowance> = {}) =>
     signal: new AbortController().signal,
     allowance: { ...allowance, ...more },
     signIn: async () => ok("a session"),
-    time: { now: () => now, sleep: async () => undefined, timeout: () => AbortSignal.abort() },
+    time: {
+      now: () => now,
+      sleep: async () => undefined,
+      timeout: () => new AbortController().signal,
+      ...clock,
+    },
   });
 
 function wanted(call: Errand, more: Partial<WantedCall> = {}): WantedCall {
@@ -153,20 +173,106 @@ describe("a call", () => {
     expect(sentBefore).toEqual([false, true, true]);
   });
 
-  test("that was refused is signed anew only when nobody can settle the first signature any more", async () => {
+  // The seller has it, and may have settled it before it said so: a second signature is money for nothing.
+  test("that was refused is signed anew as what was served is: later, or on another occasion", async () => {
     script = [
       { kind: "refused", reason: "no" },
       { kind: "refused", reason: "no" },
     ];
     const first = await purse().buy(wanted(errand("a")));
-    expect(first).toMatchObject({
-      advice: expect.stringContaining("only then another one is signed"),
-    });
+    expect(first).toMatchObject({ advice: expect.stringContaining("another occasion") });
     await purse().buy(wanted(errand("a")));
     expect([new Set(shown).size, sentBefore]).toEqual([1, [false, false]]);
-    now = (book.list(1)[0]?.liveUntil ?? 0) + 1;
+    const { liveUntil = 0, at = 0 } = book.list(1)[0] ?? {};
+    now = liveUntil + 1;
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({
+      kind: "unserved",
+      advice: expect.stringContaining("another occasion"),
+    });
+    expect(shown).toHaveLength(2);
+    now = at + REPEATED_WITHIN_MS + 1;
     expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "served" });
     expect(new Set(shown).size).toBe(2);
+  });
+
+  test("of an occasion is signed once for it, whatever its seller says, and however late", async () => {
+    script = [
+      { kind: "unserved", reason: "cut" },
+      { kind: "refused", reason: "no" },
+    ];
+    const named = () => wanted(errand("a"), { occasion: "monday" });
+    await purse().buy(named());
+    // It is shown again when it is void, and only then refused.
+    now += 100 * REPEATED_WITHIN_MS;
+    for (let times = 0; times < 3; times += 1)
+      expect(await purse().buy(named())).toMatchObject({ kind: "unserved" });
+    expect(new Set(shown).size).toBe(1);
+  });
+
+  test("whose live signature was refused is signed anew at no time before that is void", async () => {
+    script = [{ kind: "refused", reason: "no" }];
+    await purse().buy(wanted(errand("a", 1, PAY_TO, { seconds: 3_600 })));
+    now += REPEATED_WITHIN_MS + 1;
+    script = [{ kind: "refused", reason: "no" }];
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "unserved" });
+    expect(new Set(shown).size).toBe(1);
+  });
+
+  test("whose answer has come is told it, though there is no room to write that", async () => {
+    vi.spyOn(book, "conclude").mockImplementationOnce(() => {
+      throw new Error("database or disk is full");
+    });
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({
+      kind: "served",
+      purchase: { answer, reason: "not written: database or disk is full" },
+    });
+    // What the book knows of it is shown again, and nothing is signed anew.
+    expect(await purse().buy(wanted(errand("a")))).toMatchObject({ kind: "served" });
+    expect(new Set(shown).size).toBe(1);
+  });
+
+  test("that has to say more again than a payment has room for is not paid", async () => {
+    const greedy = errand("a", 1, PAY_TO, { extensions: { more: "x".repeat(100_000) } });
+    expect(await purse().buy(wanted(greedy))).toMatchObject({
+      kind: "not bought",
+      reason: expect.stringContaining("than a payment has room for"),
+    });
+    expect(shown).toEqual([]);
+    expect(book.spent(now, "").inAll).toBe(0n);
+  });
+
+  test("is given up where its seller names no price, or no end", async () => {
+    const asked: AbortSignal[] = [];
+    const slow: Errand = {
+      ...errand("a"),
+      ask: async (signal) => {
+        asked.push(signal);
+        return err({ reason: "slow", isAway: true });
+      },
+    };
+    const waited: number[] = [];
+    const it = purse({}, { timeout: (ms) => (waited.push(ms), AbortSignal.abort()) });
+    await it.buy(wanted(slow));
+    await it.estimate(slow, new AbortController().signal);
+    const endless: Errand = {
+      ...errand("b"),
+      present: async ({ signal }) => {
+        asked.push(signal);
+        const common = { receipt: null, location: null, isOver: false, neverLeft: false };
+        return { ...common, kind: "unserved", reason: "interrupted", answer: null };
+      },
+    };
+    expect(await it.buy(wanted(endless))).toMatchObject({
+      kind: "unserved",
+      advice: expect.stringContaining("make the same call again"),
+    });
+    expect(asked.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+    expect(waited).toEqual([
+      LONGEST_QUESTION_MS,
+      LONGEST_QUESTION_MS,
+      LONGEST_QUESTION_MS,
+      LONGEST_ANSWER_MS,
+    ]);
   });
 
   test("that may have been paid and is not taken any more is never signed anew by itself", async () => {

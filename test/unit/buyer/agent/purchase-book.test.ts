@@ -1,7 +1,19 @@
 /** The book of an agent's purchases: what counts in a budget and until when, what is kept, and who may have it. */
-import { copyFile, link, mkdtemp, readdir, rename, rm, stat, symlink } from "node:fs/promises";
+import {
+  copyFile,
+  link,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import {
   keyOf,
@@ -246,3 +258,46 @@ test("calls are told apart by all of their parts", () => {
 function disposable(book: PurchaseBook): PurchaseBook & Disposable {
   return Object.assign(book, { [Symbol.dispose]: () => book.close() });
 }
+
+test.each<[string, string, RegExp]>([
+  [
+    "a later version of this program",
+    "PRAGMA user_version = 2",
+    /a later version .* has written it/,
+  ],
+  ["another program", "CREATE TABLE payments (id INTEGER)", /a database of something else/],
+])("a file of %s is left as it is", async (_, sql, said) => {
+  const other = join(folder, "other.db");
+  const database = new DatabaseSync(other);
+  database.exec(sql);
+  database.close();
+  const before = await readFile(other);
+  expect(PurchaseBook.open(other)).toMatchObject({ ok: false, error: expect.stringMatching(said) });
+  expect(await readFile(other)).toEqual(before);
+});
+
+test("a file that is no database, or a part of one, is told as that and left", async () => {
+  const book = open();
+  for (let times = 0; times < 100; times += 1) reserve(book, { key: keyOf([String(times)]) });
+  book.close();
+  const whole = await readFile(path);
+  for (const bytes of [Buffer.alloc(8_192, "x"), whole.subarray(0, whole.length / 2)]) {
+    await writeFile(path, bytes);
+    expect(PurchaseBook.open(path)).toMatchObject({
+      ok: false,
+      error: expect.stringMatching(
+        /cannot be opened: (?:file is not a database|database disk image is malformed)/,
+      ),
+    });
+    expect(await readFile(path)).toEqual(bytes);
+  }
+});
+
+test("by another name it is the same file, and has one process", async () => {
+  const book = open();
+  const link = join(folder, "link.db");
+  await symlink(path, link);
+  expect(PurchaseBook.open(link)).toMatchObject({ ok: false });
+  book.close();
+  reserve(open(link));
+});
