@@ -10,7 +10,7 @@ import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
-  /** Default: {@link TESTS} of its file, or {@link ALL_TESTS}. */
+  /** Default: {@link TESTS}, and then without a process. */
   readonly tests?: readonly string[];
 }
 
@@ -23,7 +23,6 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   [BOOK]: ["unit/buyer/agent/purchase-book"],
   [PURSE]: ["unit/buyer/agent/agent-purse"],
 };
-const ALL_TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
 
 /** Of other files. */
 const ALL = ["unit/buyer/agent", "unit/cli/mcp"];
@@ -258,7 +257,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, tests, ...edit } of mutants) {
+  for (const { name, tests: own, ...edit } of mutants) {
     const stale = await staleness(edit);
     if (stale !== undefined) {
       // The others are tried nevertheless.
@@ -266,10 +265,10 @@ export async function runAgentMutants(part: string, say: (line: string) => void)
       say(`STALE     ${name}: ${stale}`);
       continue;
     }
-    const finding = tests ?? TESTS[edit.file] ?? ALL_TESTS;
     // One that fails is enough.
+    const tests = [...(own ?? TESTS[edit.file] ?? ALL), "--bail=1"];
     const isFound = await inMutatedCopy([edit], (folder) =>
-      failsIn(folder, [...finding, "--bail=1"], { [NO_PROCESSES]: "1" }),
+      failsIn(folder, tests, own === undefined ? { [NO_PROCESSES]: "1" } : {}),
     );
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
