@@ -265,7 +265,8 @@ async function openTelemetry(
 
 /** They end behind the public side, which asks them. */
 async function openCommands({ config, telemetry, time, closing }: Parts): Promise<Commands> {
-  const commands = new Commands({ logger: telemetry.logger, time });
+  const { logger, metrics } = telemetry;
+  const commands = new Commands({ logger, time, meters: metrics.commands });
   closing.defer(() => commands.close());
   await commands.open(commandsOf(config));
   return commands;

@@ -37,7 +37,7 @@ export default defineConfig({
     ],
     globalSetup: "support/bundled-gateway.ts",
     // For two cores: many tests wait for a chain, a process or a deadline.
-    maxWorkers: 3,
+    maxWorkers: 4,
     // A worker takes one file after another, and what they share is evaluated once: a third of the CPU of the units.
     isolate: false,
     // Watchdogs, and no judgement of speed: a machine may be busy, or slow.

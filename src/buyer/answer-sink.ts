@@ -14,11 +14,14 @@ export class AnswerChanged extends Error {
 
 export class BoughtAnswerSink {
   readonly #write: WriteBytes;
+  readonly #isEnough: () => boolean;
   readonly #hash = createHash("sha256");
   #written = 0;
 
-  constructor(write: WriteBytes) {
+  /** @param isEnough whether an answer is whole for its reader, though it goes on */
+  constructor(write: WriteBytes, isEnough = (): boolean => false) {
     this.#write = write;
+    this.#isEnough = isEnough;
   }
 
   /** Bytes that were passed on. */
@@ -46,6 +49,7 @@ export class BoughtAnswerSink {
       await this.#write(fresh);
       this.#hash.update(fresh);
       this.#written += fresh.length;
+      if (this.#isEnough()) return;
     }
     if (compared < before) throw new AnswerChanged("the second answer is shorter than the first");
   }

@@ -275,16 +275,21 @@ class Cut extends Error {
 /** Tells what the network does from what the sink does. */
 async function* tagged(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const parts = body[Symbol.asyncIterator]();
-  for (;;) {
-    let next: IteratorResult<Uint8Array>;
-    try {
-      next = await parts.next();
-    } catch (cause) {
-      const reason = messageOf(cause);
-      throw new Cut(`the answer was cut (${reason})`);
+  try {
+    for (;;) {
+      let next: IteratorResult<Uint8Array>;
+      try {
+        next = await parts.next();
+      } catch (cause) {
+        const reason = messageOf(cause);
+        throw new Cut(`the answer was cut (${reason})`);
+      }
+      if (next.done === true) return;
+      yield next.value;
     }
-    if (next.done === true) return;
-    yield next.value;
+  } finally {
+    // Whoever has enough of it leaves the connection.
+    await parts.return?.();
   }
 }
 

@@ -46,11 +46,12 @@ export function readReceiptJson(json: unknown): PaymentReceipt | null {
     network,
     payer: member(json["payer"]),
     errorReason: member(json["errorReason"]),
-    explorer: linkTo(network, transaction),
+    explorer: transactionLink(network, transaction),
   };
 }
 
-function linkTo(name: string, transaction: string): string | null {
+/** Where it can be looked at; null for what is no transaction of a known network. */
+export function transactionLink(name: string, transaction: string): string | null {
   const network = findNetwork(name);
   if (network === undefined) return null;
   const isTransaction =

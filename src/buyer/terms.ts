@@ -57,11 +57,11 @@ const MAX_NAME = 64;
 
 /**
  * The terms of an offer, or a sentence on why it is not signed.
- * @param allowedAssets addresses of tokens that the buyer vouches for
+ * @param allowedAssets addresses of tokens that the buyer vouches for; null: there is no way to
  */
 export function readTerms(
   offer: SellersOffer,
-  allowedAssets: readonly string[],
+  allowedAssets: readonly string[] | null,
 ): Result<BuyerTerms, string> {
   const network = findNetwork(offer.network);
   if (network === undefined) return err("the network is not known here");
@@ -73,7 +73,7 @@ export function readTerms(
 function evmTerms(
   offer: SellersOffer,
   network: EvmNetwork,
-  allowedAssets: readonly string[],
+  allowedAssets: readonly string[] | null,
 ): Result<BuyerTerms, string> {
   if (!isEvmAddress(offer.payTo)) return err("payTo is not an EVM address");
   if (!isEvmAddress(offer.asset)) return err("asset is not an EVM address");
@@ -84,7 +84,8 @@ function evmTerms(
     const token = { symbol: asset.symbol, decimals: asset.decimals };
     return ok({ kind: "evm", offer, network, token, domain: asset.eip712 });
   }
-  if (!allowedAssets.some((each) => sameAddress(each, offer.asset))) return unknownAsset(offer);
+  if (!allowedAssets?.some((each) => sameAddress(each, offer.asset)))
+    return unknownAsset(offer, allowedAssets);
   const { name, version } = offer.extra;
   if (!isName(name) || !isName(version)) {
     return err("the offer does not name the token's EIP-712 domain (extra.name, extra.version)");
@@ -95,7 +96,7 @@ function evmTerms(
 function solanaTerms(
   offer: SellersOffer,
   network: SolanaNetwork,
-  allowedAssets: readonly string[],
+  allowedAssets: readonly string[] | null,
 ): Result<BuyerTerms, string> {
   const { feePayer, memo, recentBlockhash: hash } = offer.extra;
   if (!isSolanaAddress(offer.payTo)) return err("payTo is not a Solana address");
@@ -114,7 +115,7 @@ function solanaTerms(
     const token = { symbol: asset.symbol, decimals: asset.decimals };
     return ok({ ...common, token, tokenProgram: asset.tokenProgram });
   }
-  if (!allowedAssets.includes(offer.asset)) return unknownAsset(offer);
+  if (!allowedAssets?.includes(offer.asset)) return unknownAsset(offer, allowedAssets);
   return ok({ ...common, token: null, tokenProgram: null });
 }
 
@@ -124,7 +125,11 @@ function readMemo(memo: unknown): string | null | undefined {
   return Buffer.byteLength(memo) <= MAX_MEMO_BYTES ? memo : undefined;
 }
 
-function unknownAsset({ asset }: SellersOffer): Result<never, string> {
+function unknownAsset(
+  { asset }: SellersOffer,
+  allowedAssets: readonly string[] | null,
+): Result<never, string> {
+  if (allowedAssets === null) return err("the token is not known here");
   return err(`the token is not known here; --allow-asset ${asset} would allow it, if you know it`);
 }
 

@@ -7,7 +7,8 @@ export interface Wishes {
   readonly family: BuyerTerms["kind"] | null;
   /** Empty: any. */
   readonly networks: readonly string[];
-  readonly allowedAssets: readonly string[];
+  /** Null: there is no way to allow one. */
+  readonly allowedAssets: readonly string[] | null;
 }
 
 /** An offer, and either the terms of it or a sentence on why it is not for us. */

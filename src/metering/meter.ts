@@ -34,7 +34,10 @@ const CALL = /^(\w+) *\( *(?:"([^"']*)"|'([^"']*)'|([^"'()]*?)) *\)$/;
 const NAME = /^[\p{L}\p{N}_$@-]+$/u;
 const HEADER = /^[A-Za-z0-9!#$%&*+.^`|~-]+$/;
 
-/** What is wrong, to stand behind the name of its key, and what to write instead. */
+/**
+ * What is wrong, to stand behind the name of its key, and what to write instead. Neither repeats what was written, which may
+ * have come from a variable that is a secret.
+ */
 export interface MeterFault {
   readonly message: string;
   readonly hint?: string;
@@ -44,13 +47,13 @@ export function readMeterSource(text: string): Result<MeterSource, MeterFault> {
   const [match, word = "", double, single, bare = ""] = CALL.exec(text.trim()) ?? [];
   const argument = (double ?? single ?? bare).trim();
   if (match === undefined) {
-    const hint = NAME.test(text.split(".")[0] ?? "") ? `write json("${text.trim()}")` : undefined;
+    const hint = NAME.test(text.split(".")[0] ?? "") ? 'write json("…") around it' : undefined;
     return faulty('must be json("path"), sse("path") or header("Name")', hint);
   }
   const kind = METER_KINDS.find((each) => each === word);
   if (kind === undefined) {
     const lower = METER_KINDS.find((each) => each === word.toLowerCase());
-    const hint = lower === undefined ? undefined : `write ${lower}("${argument}")`;
+    const hint = lower === undefined ? undefined : `write ${lower} in small letters`;
     return faulty(`reads ${word}(…), which there is not: json, sse or header`, hint);
   }
   if (kind === "header") {
@@ -61,7 +64,7 @@ export function readMeterSource(text: string): Result<MeterSource, MeterFault> {
   const odd = path.find((name) => !NAME.test(name) || name.length > MAX_NAME_LENGTH);
   if (argument === "" || odd !== undefined || path.length > MAX_PATH_NAMES) {
     const hint = `write the names of its members with dots between them: ${kind}("usage.total_tokens")`;
-    return faulty(`names no path of members: ${JSON.stringify(argument)}`, hint);
+    return faulty("names no path of members", hint);
   }
   return ok({ kind, path });
 }

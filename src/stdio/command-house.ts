@@ -10,6 +10,7 @@ import {
   isJsonContentType,
 } from "@modelcontextprotocol/server";
 import { networkOf } from "../http/ip-address.ts";
+import type { CommandMeter } from "../telemetry/command-meter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { StdioCaller, DISCOVER } from "./stdio-caller.ts";
@@ -64,6 +65,7 @@ interface Held<Talker extends StdioSession | StdioCaller = StdioSession | StdioC
 interface HouseGround {
   readonly logger: Logger;
   readonly time: Time;
+  readonly meter: CommandMeter;
 }
 
 export class CommandHouse {
@@ -73,6 +75,8 @@ export class CommandHouse {
   readonly #callers = new Map<string, Held<StdioCaller>>();
   /** All that live, by whose they are. */
   readonly #living = new Map<StdioProcess, string>();
+  /** For whom room is being made: who asks many times at once has no more than his share. */
+  readonly #waiting = new Map<symbol, string>();
   readonly #ended = new Map<string, string>();
   readonly #closing = new AbortController();
   #failures = 0;
@@ -85,6 +89,10 @@ export class CommandHouse {
     this.#settings = settings;
     this.#ground = ground;
     void this.#sweep();
+  }
+
+  get reading(): { readonly processes: number; readonly limit: number } {
+    return { processes: this.#living.size, limit: this.#settings.processes };
   }
 
   /** Of what begins from now on; what runs has been begun as it was told then. */
@@ -250,20 +258,30 @@ export class CommandHouse {
   /** A process for somebody, or why there is none. */
   async #place(network: string): Promise<StdioProcess | Response> {
     const { processes, perClient } = this.#settings;
+    const { meter } = this.#ground;
     const now = this.#ground.time.now();
     if (now < this.#notBefore) {
+      meter.refused("failing");
       const seconds = Math.ceil((this.#notBefore - now) / 1000);
       return refused(503, "The server ends as soon as it is started.", seconds);
     }
-    if ([...this.#living.values()].filter((each) => each === network).length >= perClient) {
+    const theirs = [...this.#living.values(), ...this.#waiting.values()];
+    if (theirs.filter((each) => each === network).length >= perClient) {
+      meter.refused("client");
       return refused(429, `At most ${perClient} sessions for one client.`);
     }
-    if (this.#living.size >= processes) {
-      await this.#makeRoom();
-      if (this.#living.size >= processes) return refused(503, "All sessions are taken.");
+    if (theirs.length >= processes) {
+      const waiting = Symbol("for a place");
+      this.#waiting.set(waiting, network);
+      await this.#makeRoom().finally(() => this.#waiting.delete(waiting));
+      if (this.#living.size >= processes) {
+        meter.refused("full");
+        return refused(503, "All sessions are taken.");
+      }
     }
     const { name } = this.#settings;
     const process = new StdioProcess(this.#settings, { ...this.#ground, name });
+    meter.begun();
     this.#living.set(process, network);
     void process.gone.then(() => this.#living.delete(process));
     return process;
@@ -298,8 +316,9 @@ export class CommandHouse {
   }
 
   #noteEnd({ hasAnswered }: Held, why: string, byItself: boolean): void {
-    const { logger, time } = this.#ground;
+    const { logger, time, meter } = this.#ground;
     const { name } = this.#settings;
+    meter.ended(!byItself ? "ended" : hasAnswered ? "crashed" : "failed");
     if (!byItself) {
       logger.debug({ upstream: name, why }, "a command's process was ended");
       return;

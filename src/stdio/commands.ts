@@ -8,9 +8,14 @@ import { mkdir, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { CommandMeter, CommandMeters } from "../telemetry/command-meter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import { nestsAtMost, parseJson } from "../x402/json.ts";
 import { CommandHouse, refused, type CommandSettings } from "./command-house.ts";
+import { FOLDER_PREFIX, removeLeftFolders } from "./left-folders.ts";
+import { MessageReading } from "./message-reading.ts";
+import { MAX_LEVELS } from "./stdio-process.ts";
 
 const OURS_ALONE = 0o700;
 
@@ -24,11 +29,13 @@ export function socketOf(folder: string, name: string): string {
 interface Opened {
   readonly house: CommandHouse;
   readonly server: Server;
+  readonly meter: CommandMeter;
 }
 
 interface CommandsGround {
   readonly logger: Logger;
   readonly time: Time;
+  readonly meters: CommandMeters;
 }
 
 export class Commands {
@@ -37,7 +44,7 @@ export class Commands {
   readonly #leaving = new Set<Promise<void>>();
   readonly #most = new Map<string, number>();
   /** Ours alone (0700); it is made with the first command. */
-  readonly folder = join(tmpdir(), `coinslot-${randomUUID()}`);
+  readonly folder = join(tmpdir(), FOLDER_PREFIX + randomUUID());
 
   constructor(ground: CommandsGround) {
     this.#ground = ground;
@@ -45,10 +52,19 @@ export class Commands {
 
   /** Listens for what is new. No process is begun before somebody asks. */
   async open(commands: readonly CommandSettings[]): Promise<void> {
-    if (commands.length > 0) await mkdir(this.folder, { recursive: true, mode: OURS_ALONE });
+    if (commands.length > 0) {
+      if (this.#opened.size === 0) await this.#tidy();
+      await mkdir(this.folder, { recursive: true, mode: OURS_ALONE });
+    }
     for (const settings of commands) {
       if (!this.#opened.has(settings.name)) await this.#open(settings);
     }
+  }
+
+  async #tidy(): Promise<void> {
+    const { logger, time } = this.#ground;
+    const removed = await removeLeftFolders(tmpdir(), this.folder, time.now());
+    if (removed.length > 0) logger.info({ removed }, "folders of killed gateways are removed");
   }
 
   /** Of what begins from now on; what runs stays as it was begun. */
@@ -81,38 +97,49 @@ export class Commands {
 
   async #open(settings: CommandSettings): Promise<void> {
     const { name } = settings;
-    const house = new CommandHouse(settings, this.#ground);
+    const { logger, time, meters } = this.#ground;
+    const meter = meters.command(name, () => house.reading);
+    const house: CommandHouse = new CommandHouse(settings, { logger, time, meter });
+    const reading = new MessageReading();
     const server = createServer((request, response) => {
       const most = this.#most.get(name) ?? settings.messageBytes;
-      void serve({ house, most }, request, response);
+      void serve({ house, reading, most }, request, response);
     });
     // Whoever asks has deadlines of his own.
     server.requestTimeout = 0;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once("error", reject).listen({ path: socketOf(this.folder, name) }, resolve);
     await promise;
-    this.#opened.set(name, { house, server });
+    this.#opened.set(name, { house, server, meter });
   }
 }
 
-async function close({ house, server }: Opened): Promise<void> {
+async function close({ house, server, meter }: Opened): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   await house.close();
   server.closeAllConnections();
   await closed;
+  meter.retire();
+}
+
+interface Served {
+  readonly house: CommandHouse;
+  readonly reading: MessageReading;
+  /** Of one message, bytes. */
+  readonly most: number;
 }
 
 async function serve(
-  { house, most }: { readonly house: CommandHouse; readonly most: number },
+  { house, reading, most }: Served,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const left = new AbortController();
   response.on("close", () => left.abort());
   try {
-    const read = await readJson(request, most);
+    const read = await readJson(request, { reading, most });
     let { pause } = NOBODY_WAITS;
     const answer =
       read instanceof Response
@@ -131,22 +158,18 @@ async function serve(
 /** What the body says, and who asks: the gateway writes that, and nobody else can ask here. */
 async function readJson(
   request: IncomingMessage,
-  most: number,
+  { reading, most }: Pick<Served, "reading" | "most">,
 ): Promise<Response | { readonly body: unknown; readonly address: string }> {
   const [address = ""] = String(request.headers["x-forwarded-for"] ?? "").split(",", 1);
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of request as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes <= most) parts.push(part);
-  }
-  if (bytes > most) return refused(413, `A message has at most ${most} bytes.`);
-  if (bytes === 0) return { body: undefined, address };
-  try {
-    return { body: JSON.parse(Buffer.concat(parts).toString()), address };
-  } catch {
-    return refused(400, "The body is no JSON.");
-  }
+  const read = await reading.read(request, most);
+  if (read.kind === "large") return refused(413, `A message has at most ${most} bytes.`);
+  if (read.kind === "slow") return refused(503, "Others needed the room meanwhile: say it faster.");
+  if (read.bytes.length === 0) return { body: undefined, address };
+  const body = parseJson(read.bytes.toString());
+  if (body === undefined) return refused(400, "The body is no JSON.");
+  return nestsAtMost(body, MAX_LEVELS)
+    ? { body, address }
+    : refused(400, `A message nests at most ${MAX_LEVELS} levels.`);
 }
 
 function webRequest({ method = "GET", headers }: IncomingMessage, signal: AbortSignal): Request {

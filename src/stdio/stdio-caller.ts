@@ -13,8 +13,8 @@ import {
   type JSONRPCNotification,
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
-import { failure } from "./stdio-session.ts";
-import type { StdioProcess } from "./stdio-process.ts";
+import { nobodyHears } from "./stdio-session.ts";
+import { failure, type StdioProcess } from "./stdio-process.ts";
 
 /** Requests that a caller may have under way. */
 const MAX_CALLS = 64;
@@ -123,7 +123,7 @@ export class StdioCaller {
         isJSONRPCErrorResponse(message) &&
         message.error.code === METHOD_NOT_FOUND;
       if (isUnknown) this.#options.onUnknown();
-      await call.transport.send({ ...message, id: call.id });
+      await call.transport.send({ ...message, id: call.id }).catch(nobodyHears);
       return;
     }
     // In this revision a server asks nothing by itself, and tells only what a request is open for.
@@ -145,14 +145,16 @@ export class StdioCaller {
         _meta: { ..._meta, [SUBSCRIPTION_ID_META_KEY]: call.id },
       }),
     };
-    await call.transport.send({ ...message, params: told }, { relatedRequestId: call.id });
+    await call.transport
+      .send({ ...message, params: told }, { relatedRequestId: call.id })
+      .catch(nobodyHears);
   }
 
   /** What says not what it belongs to belongs to the only request that there is, or to nobody. */
   async #log(message: JSONRPCNotification): Promise<void> {
     const [call, ...others] = this.#calls.values();
     if (call === undefined || others.length > 0) return;
-    await call.transport.send(message, { relatedRequestId: call.id });
+    await call.transport.send(message, { relatedRequestId: call.id }).catch(nobodyHears);
   }
 
   #over(why: string, byItself: boolean): void {
@@ -160,7 +162,7 @@ export class StdioCaller {
     const told = `The server's process is gone: ${why}.`;
     for (const [ours, { transport, id }] of this.#calls) {
       this.#calls.delete(ours);
-      void transport.send(failure(id, told));
+      void transport.send(failure(id, told)).catch(nobodyHears);
     }
   }
 }

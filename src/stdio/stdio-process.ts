@@ -7,6 +7,7 @@ import { readFile } from "node:fs/promises";
 import { ReadBuffer, serializeMessage, type JSONRPCMessage } from "@modelcontextprotocol/server";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import { nestsAtMost } from "../x402/json.ts";
 
 /** What is begun, and what it may take. */
 export interface Command {
@@ -25,6 +26,8 @@ export interface Command {
 /** From the end of its input to SIGTERM, and from there to SIGKILL, milliseconds. */
 const LEAVE_MS = 500;
 const END_MS = 2_000;
+/** A stream that closes is followed by the end of its program, or the program is ended, milliseconds. */
+const CLOSED_MS = 1_000;
 /** So often its memory is looked at, milliseconds. */
 const MEMORY_SWEEP_MS = 1_000;
 /** Of what it says on its error stream so many lines are logged in each {@link SAID_MS}, each of so many characters. */
@@ -33,6 +36,10 @@ const SAID_CHARS = 1_000;
 const SAID_MS = 10_000;
 /** Messages that wait for a process that does not read, as many times as the largest one. */
 const UNREAD_MESSAGES = 2;
+/** Levels of a message in either direction: what writes JSON calls itself for each. */
+export const MAX_LEVELS = 256;
+/** Of JSON-RPC's range for servers: the call ends without an answer of the server. */
+const NO_ANSWER = -32_000;
 /** Of memory as `/proc` tells it, bytes in one page. */
 const PAGE_BYTES = 4_096;
 
@@ -81,6 +88,9 @@ export class StdioProcess {
     this.#child = child;
     child.once("error", (error) => this.#end(`it cannot be started: ${error.message}`, true));
     for (const stream of child.stdio ?? []) stream?.on("error", () => {});
+    // It lives, and nobody hears of it, or is heard, any more.
+    child.stdout?.once("close", () => void this.#noteDeaf("output"));
+    child.stdin?.once("close", () => void this.#noteDeaf("input"));
     const buffer = new ReadBuffer({ maxBufferSize: settings.messageBytes });
     child.stdout?.on("data", (chunk: Buffer) => this.#read(buffer, chunk));
     child.stderr?.setEncoding("utf8").on("data", (text: string) => this.#say(text));
@@ -150,6 +160,12 @@ export class StdioProcess {
     else if (this.#child.exitCode === null && this.#child.signalCode === null) void this.#leave();
   }
 
+  /** Whose streams close as it ends says by its end why. */
+  async #noteDeaf(which: "input" | "output"): Promise<void> {
+    await this.#ground.time.sleep(CLOSED_MS, this.#ending.signal);
+    this.#end(`it has closed its standard ${which}`, true);
+  }
+
   async #leave(): Promise<void> {
     const { time } = this.#ground;
     const gone = this.#gone.promise;
@@ -187,7 +203,9 @@ export class StdioProcess {
       try {
         const message = buffer.readMessage();
         if (message === null || this.isOver) return;
-        this.#events?.onMessage(message);
+        const told = writable(message);
+        if (told === null) this.#say("a message of its standard output is nested too deeply\n");
+        else this.#events?.onMessage(told);
       } catch {
         this.#say("a line of its standard output is no message of JSON-RPC\n");
       }
@@ -224,6 +242,20 @@ export class StdioProcess {
       if (bytes > most) void this.end(`it has taken more than ${most} bytes of memory`);
     }
   }
+}
+
+/** What is read may be nested too deeply to be written again: whoever waits for it hears that. Null: nobody does. */
+function writable(message: JSONRPCMessage): JSONRPCMessage | null {
+  if (nestsAtMost(message, MAX_LEVELS)) return message;
+  const id = "id" in message ? message.id : undefined;
+  return id === undefined || "method" in message
+    ? null
+    : failure(id, "The server's answer is nested too deeply.");
+}
+
+/** An answer that is no answer of the server's own. */
+export function failure(id: string | number, message: string, code = NO_ANSWER) {
+  return { jsonrpc: "2.0" as const, id, error: { code, message } };
 }
 
 /** Null where that is not told. */

@@ -11,15 +11,13 @@ import {
   type JSONRPCMessage,
 } from "@modelcontextprotocol/server";
 import { SessionEvents } from "./event-store.ts";
-import type { StdioProcess } from "./stdio-process.ts";
+import { failure, type StdioProcess } from "./stdio-process.ts";
 
 /** Calls that a session may have under way. */
 const MAX_CALLS = 64;
 /** What a client is told to wait before it takes up a cut stream, milliseconds. */
 const RETRY_MS = 500;
 
-/** Of JSON-RPC's range for servers: the call ends without an answer of the server. */
-const PROCESS_ENDED = -32_000;
 /** Of the language servers, for want of one of MCP's: whoever has asked has given it up. */
 const CANCELLED = -32_800;
 
@@ -119,14 +117,13 @@ export class StdioSession {
     const related = this.#relatedTo(message);
     await this.#transport
       .send(message, related === undefined ? {} : { relatedRequestId: related })
-      // Its stream is not known any more: there is nobody to be told.
-      .catch(() => undefined);
+      .catch(nobodyHears);
   }
 
   async #answer(message: JSONRPCMessage & { readonly id?: unknown }): Promise<void> {
     const { id } = message;
     if (typeof id === "string" || typeof id === "number") this.#calls.delete(id);
-    await this.#transport.send(message).catch(() => undefined);
+    await this.#transport.send(message).catch(nobodyHears);
   }
 
   /** The call that it belongs to: by its progress; else the newest one, where there is one. */
@@ -161,6 +158,5 @@ function cancelledBy(message: JSONRPCMessage): string | number | undefined {
   return typeof id === "string" || typeof id === "number" ? id : undefined;
 }
 
-export function failure(id: string | number, message: string, code = PROCESS_ENDED) {
-  return { jsonrpc: "2.0" as const, id, error: { code, message } };
-}
+/** Its stream is not known any more. */
+export function nobodyHears(): void {}

@@ -9,6 +9,7 @@ import { ATTODOLLAR_DECIMALS, formatAmount, worthOf } from "../x402/amount.ts";
 import { findNetwork, isNetworkName } from "../x402/network.ts";
 import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { CatalogueMeter } from "./catalogue-meter.ts";
+import { CommandMeters } from "./command-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
@@ -90,6 +91,7 @@ export interface PlacesReading {
 export class Metrics {
   readonly registry = new MetricRegistry();
   readonly targets = new TargetMeters(this.registry);
+  readonly commands = new CommandMeters(this.registry);
   readonly catalogue = new CatalogueMeter(this.registry);
   readonly configuration = new ConfigurationMeter(this.registry);
   readonly networks = new NetworkMeter(this.registry);

@@ -19,6 +19,18 @@ export function memberOf(value: unknown, name: string): unknown {
   return Object.getOwnPropertyDescriptor(value, name)?.value;
 }
 
+/** Level by level: a walk that calls itself would end where the stack does. */
+export function nestsAtMost(value: unknown, levels: number): boolean {
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; depth <= levels; depth += 1) {
+    level = level.flatMap((each) => {
+      return typeof each === "object" && each !== null ? Object.values(each) : [];
+    });
+    if (level.length === 0) return true;
+  }
+  return false;
+}
+
 /** The names of types that JSON Schema has. */
 export const JSON_TYPES: ReadonlySet<unknown> = new Set([
   "string",

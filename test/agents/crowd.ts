@@ -1,15 +1,14 @@
 /**
- * Agents that buy from three sellers, each through a `coinslot mcp` of its own that dies again and again: one seller over HTTP in
- * both versions, one in version 1 alone, and one whose tools are called over MCP. What was charged is read from the chain.
+ * Agents that buy from three sellers, each through a `coinslot mcp` of its own. Both sides die again and again. What was charged is
+ * read from the chain.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startAgent, REVISIONS, type Agent } from "../support/agents/agent.ts";
 import { startChain, type Chain } from "../support/chain.ts";
-import { freePort } from "../support/free-port.ts";
-import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount } from "../support/payer.ts";
+import { startSellers, type Seller } from "./sellers.ts";
 
 export interface CrowdOptions {
   readonly agents: number;
@@ -21,6 +20,8 @@ export interface CrowdOptions {
   readonly atOnce: number;
   /** Of a hundred calls so many are made while their process is killed. */
   readonly killsInHundred: number;
+  /** How often a seller is killed, evenly over the run. */
+  readonly sellerKills: number;
   readonly seed: number;
 }
 
@@ -35,7 +36,9 @@ export interface CrowdReport {
   readonly charged: bigint;
   /** Agents that were charged more than their budget, or not once for each call that was answered. */
   readonly violations: readonly string[];
+  /** Of agents' processes. */
   readonly kills: number;
+  readonly sellerKills: number;
 }
 
 const CENT = 10_000n;
@@ -47,9 +50,9 @@ const MAX_REPETITIONS = 100;
 const KILLED_WITHIN_MS = 150;
 
 export async function runCrowd(options: CrowdOptions): Promise<CrowdReport> {
-  await using stage = await openStage();
   const random = randomOf(options.seed);
-  const reports: CrowdReport[] = [];
+  await using stage = await openStage(options, random);
+  const reports: BuyerReport[] = [];
   const waiting = Array.from({ length: options.agents }, (_, index) => index);
   const workers = Array.from({ length: options.atOnce }, async () => {
     for (let index = waiting.shift(); index !== undefined; index = waiting.shift())
@@ -63,56 +66,80 @@ export async function runCrowd(options: CrowdOptions): Promise<CrowdReport> {
     charged: reports.reduce((all, { charged }) => all + charged, 0n),
     violations: reports.flatMap(({ violations }) => violations),
     kills: sum(reports.map(({ kills }) => kills)),
+    sellerKills: sum(stage.sellers.map(({ kills }) => kills)),
   };
 }
+
+type BuyerReport = Omit<CrowdReport, "sellerKills">;
 
 interface CrowdStage extends AsyncDisposable {
   readonly chain: Chain;
   readonly folder: string;
-  readonly hosts: readonly string[];
-  /** The call of that name at one of the sellers. */
-  callOf(seller: number, name: string): Record<string, unknown>;
+  readonly sellers: readonly Seller[];
   /** Told when a backend is asked for that name. */
   readonly onAsked: Map<string, () => void>;
+  readonly trouble: Trouble;
 }
 
-async function openStage(): Promise<CrowdStage> {
+async function openStage(options: CrowdOptions, random: () => number): Promise<CrowdStage> {
   await using closing = new AsyncDisposableStack();
   const chain = await startChain();
   closing.defer(() => chain.stop());
   const folder = await mkdtemp(join(tmpdir(), "coinslot-crowd-"));
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const onAsked = new Map<string, () => void>();
-  const gateways: RunningGateway[] = [];
-  for (const more of ["", "protocol: { v2: false }", "mcp: { path: /mcp }"]) {
-    const listen = `127.0.0.1:${await freePort()}`;
-    const gateway = await startGateway({
-      chain,
-      listen,
-      publicUrl: `http://${listen}`,
-      more,
-      routes: "\n  GET /goods/:name: { price: $0.01, description: Goods, mimeType: text/plain }\n",
-      backend: ({ url = "" }, response) => {
-        onAsked.get(url.split("/").at(-1) ?? "")?.();
-        response.end(`goods of ${url}`);
-      },
-    });
-    gateways.push(closing.use(gateway));
-  }
+  const trouble = new Trouble(options, random);
+  const told = (name: string, seller: Seller): void => {
+    onAsked.get(name)?.();
+    trouble.onAsked(seller);
+  };
+  const sellers = await startSellers({ chain, onAsked: told }, closing);
   const owned = closing.move();
   return {
     chain,
     folder,
     onAsked,
-    hosts: gateways.map(({ url }) => new URL(url).host),
-    callOf: (seller, name) => {
-      const url = gateways[seller % gateways.length]?.url;
-      return seller % gateways.length === 2
-        ? { url: `${url}/mcp`, tool: "get_goods_name", arguments: { name } }
-        : { url: `${url}/goods/${name}` };
-    },
+    sellers,
+    trouble,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Kills sellers, evenly over the calls. */
+class Trouble {
+  readonly #random: () => number;
+  /** Numbers of calls that a kill is due with, the next first. */
+  readonly #due: number[];
+  #calls = 0;
+  /** Sellers that die when they ask their backend the next time. */
+  readonly #marked = new Set<Seller>();
+
+  constructor({ agents, calls, sellerKills }: CrowdOptions, random: () => number) {
+    this.#random = random;
+    const step = (agents * calls) / (sellerKills + 1);
+    this.#due = Array.from({ length: sellerKills }, (_, index) => Math.floor((index + 1) * step));
+  }
+
+  /** A call of that seller begins. */
+  onCall(seller: Seller): void {
+    this.#calls += 1;
+    const [due] = this.#due;
+    if (due === undefined || this.#calls < due) return;
+    this.#due.shift();
+    // With the backend asked, paid and not answered; or wherever it is just then.
+    if (this.#random() < 0.5) this.#marked.add(seller);
+    else setTimeout(() => this.#kill(seller), this.#random() * KILLED_WITHIN_MS);
+  }
+
+  onAsked(seller: Seller): void {
+    if (this.#marked.has(seller)) this.#kill(seller);
+  }
+
+  /** Where it is coming back from the last one, the next time. */
+  #kill(seller: Seller): void {
+    if (seller.kill()) this.#marked.delete(seller);
+    else this.#marked.add(seller);
+  }
 }
 
 /** One agent, in all lives of its process. */
@@ -132,7 +159,7 @@ class Buyer {
     this.#random = random;
   }
 
-  async run(): Promise<CrowdReport> {
+  async run(): Promise<BuyerReport> {
     const { chain } = this.#stage;
     const { calls, affordable } = this.#options;
     const { address } = this.#account;
@@ -163,10 +190,13 @@ class Buyer {
   /** The same call until it has its answer, as an agent does that has lost its server. */
   async #call(index: number): Promise<string> {
     const name = `${this.#name}-call${index}`;
-    const call = this.#stage.callOf(index, name);
+    const seller = this.#sellerOf(index);
+    const call = seller.callOf(name);
+    this.#stage.trouble.onCall(seller);
     let isKilled = this.#random() * 100 < this.#options.killsInHundred;
     const isByEvent = this.#random() < 0.5;
     for (let repetition = 0; repetition < MAX_REPETITIONS; repetition += 1) {
+      await seller.untilUp();
       const starting = (this.#process ??= this.#start());
       try {
         const agent = await starting;
@@ -192,6 +222,13 @@ class Buyer {
     return `${name} was repeated ${MAX_REPETITIONS} times`;
   }
 
+  #sellerOf(index: number): Seller {
+    const { sellers } = this.#stage;
+    const seller = sellers[index % sellers.length];
+    if (seller === undefined) throw new Error("there are no sellers");
+    return seller;
+  }
+
   #kill({ pid }: Agent, starting: Promise<Agent>): void {
     if (this.#process !== starting) return;
     this.#process = null;
@@ -200,9 +237,9 @@ class Buyer {
   }
 
   #start(): Promise<Agent> {
-    const { folder, hosts } = this.#stage;
+    const { folder, sellers: all } = this.#stage;
     const dollars = `$${(this.#options.affordable / 100).toFixed(2)}`;
-    const sellers = hosts.flatMap((host) => ["--seller", host]);
+    const sellers = all.flatMap(({ host }) => ["--seller", host]);
     const state = join(folder, `${this.#name}.db`);
     const revision = this.#random() < 0.5 ? REVISIONS[0] : REVISIONS[1];
     const words = [...sellers, "--max-day", dollars, "--max-call", "$0.01", "--state", state];

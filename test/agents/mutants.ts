@@ -5,18 +5,22 @@
  *     npm run prove:agents -- --mutants
  */
 import { failsIn, inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
   readonly name: string;
+  /** Default: {@link TESTS}. */
+  readonly tests?: readonly string[];
 }
 
 const ALLOWANCE = "src/buyer/agent/allowance.ts";
 const BOOK = "src/buyer/agent/purchase-book.ts";
 const PURSE = "src/buyer/agent/agent-purse.ts";
 /** What has to find them. */
-const TESTS = ["unit/buyer/agent"];
+const TESTS = ["unit/buyer/agent", "unit/cli/mcp"];
 
 export const AGENT_MUTANTS: readonly AgentMutant[] = [
+  ...HOSTILE_MUTANTS,
   {
     name: "lets one call cost anything",
     file: ALLOWANCE,
@@ -54,6 +58,36 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
     put: 'port === "" && !isInside',
   },
   {
+    name: "counts nothing of what an account was debited",
+    file: BOOK,
+    find: "WHERE (day >= ?1 AND",
+    put: "WHERE way = 'payment' AND (day >= ?1 AND",
+  },
+  {
+    name: "counts for a pass what a payment would have been",
+    file: BOOK,
+    find: "dollars = coalesce(?6, dollars)",
+    put: "dollars = CASE WHEN ?6 IS NULL THEN dollars ELSE dollars END",
+  },
+  {
+    name: "looks at no budget in the moment in which it reserves",
+    file: PURSE,
+    find: "if (objection !== undefined) return err(objection);",
+    put: "void objection;",
+  },
+  {
+    name: "takes a balance of another token for dollars",
+    file: PURSE,
+    find: "if (symbol !== terms.token?.symbol) return dollars;",
+    put: "void [symbol, terms];",
+  },
+  {
+    name: "asks an account again whose answer was lost",
+    file: PURSE,
+    find: 'if (way === "account") return { kind: "unserved", purchase: before, advice: ACCOUNT_LOST };',
+    put: 'if (way === "account") return undefined;',
+  },
+  {
     name: "counts what it is that was answered, and nothing that is still open",
     file: BOOK,
     find: "(day >= ?1 AND state <> 'void')",
@@ -80,8 +114,32 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "lets two processes have one book",
     file: BOOK,
-    find: 'lock.exec("BEGIN EXCLUSIVE");',
-    put: 'lock.exec("BEGIN");',
+    find: "locking_mode = EXCLUSIVE",
+    put: "locking_mode = NORMAL",
+  },
+  {
+    name: "opens a book that has two names",
+    file: BOOK,
+    find: "if (found?.names !== 1n) {",
+    put: "if (found === undefined) {",
+  },
+  {
+    name: "buys on when its book was moved away",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.names === 1n",
+  },
+  {
+    name: "buys on when its book has got another name",
+    file: BOOK,
+    find: "found?.identity === this.#identity && found.names === 1n",
+    put: "found?.identity === this.#identity",
+  },
+  {
+    name: "leaves what is done in a log beside the book",
+    file: BOOK,
+    find: "journal_mode = TRUNCATE",
+    put: "journal_mode = WAL",
   },
   {
     name: "counts what the last process has not signed",
@@ -182,7 +240,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
   {
     name: "buys what was cancelled",
     file: PURSE,
-    find: 'if (wanted.signal.aborted) return notBought("it was cancelled");',
+    find: 'if (signal.aborted) return notBought("it was cancelled");',
     put: "",
   },
 ];
@@ -191,8 +249,8 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
-  for (const { name, ...edit } of mutants) {
-    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, TESTS));
+  for (const { name, tests = TESTS, ...edit } of mutants) {
+    const isFound = await inMutatedCopy([edit], (folder) => failsIn(folder, tests));
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
   }

@@ -11,6 +11,10 @@ const HOUSE_TEST = "test/unit/stdio/command-house.test.ts";
 const PROCESS_TEST = "test/unit/stdio/stdio-process.test.ts";
 const EVENTS_TEST = "test/unit/stdio/event-store.test.ts";
 const SHOP_TEST = "test/integration/mcp/command.test.ts";
+const HOSTILE_TEST = "test/unit/stdio/hostile-programs.test.ts";
+const READING_TEST = "test/unit/stdio/message-reading.test.ts";
+const LEFT_TEST = "test/unit/stdio/left-folders.test.ts";
+const LEFT = "src/stdio/left-folders.ts";
 const END_TEST = "test/integration/mcp/command-ends.test.ts";
 
 export const COMMAND_MUTANTS: readonly Mutant[] = [
@@ -26,13 +30,13 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(HOUSE_TEST, "tells calls without a session nothing of a process that is gone", {
     file: CALLER,
-    find: "void transport.send(failure(id, told));",
+    find: "void transport.send(failure(id, told)).catch(nobodyHears);",
     put: "void [transport, id, told];",
   }),
   caughtBy(SHOP_TEST, "takes messages of any size", {
-    file: "src/stdio/commands.ts",
-    find: "if (bytes > most) return refused(413",
-    put: "if (bytes < 0) return refused(413",
+    file: "src/stdio/message-reading.ts",
+    find: "if (bytes > most) this.#drop(reading);",
+    put: "if (bytes < 0) this.#drop(reading);",
   }),
   caughtBy(SHOP_TEST, "looks at no memory", {
     file: PROCESS,
@@ -78,8 +82,8 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(HOUSE_TEST, "begins as many as are asked for", {
     file: HOUSE,
-    find: "if (this.#living.size >= processes) return refused(503",
-    put: "if (this.#living.size < 0) return refused(503",
+    find: "if (this.#living.size >= processes) {",
+    put: "if (this.#living.size < 0) {",
   }),
   caughtBy(HOUSE_TEST, "ends what is asked something, to make room", {
     file: HOUSE,
@@ -135,6 +139,76 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
     file: PROCESS,
     find: "if (stdin !== null && stdin.writableLength > UNREAD",
     put: "if (stdin !== null && stdin.writableLength < 0 * UNREAD",
+  }),
+  caughtBy(HOSTILE_TEST, "hands an answer of any depth on", {
+    file: PROCESS,
+    find: "if (nestsAtMost(message, MAX_LEVELS)) return message;",
+    put: "if (message !== undefined) return message;",
+  }),
+  caughtBy(SHOP_TEST, "hands a message of any depth on", {
+    file: "src/stdio/commands.ts",
+    find: "return nestsAtMost(body, MAX_LEVELS)",
+    put: "return body !== undefined",
+  }),
+  caughtBy(HOSTILE_TEST, "waits for what has closed its output", {
+    file: PROCESS,
+    find: 'child.stdout?.once("close", () => void this.#noteDeaf("output"));',
+    put: "",
+  }),
+  caughtBy(HOSTILE_TEST, "waits for what has closed its input", {
+    file: PROCESS,
+    find: 'child.stdin?.once("close", () => void this.#noteDeaf("input"));',
+    put: "",
+  }),
+  caughtBy(HOSTILE_TEST, "makes room for one client many times at once", {
+    file: HOUSE,
+    find: "const theirs = [...this.#living.values(), ...this.#waiting.values()];",
+    put: "const theirs = [...this.#living.values()];",
+  }),
+  caughtBy(READING_TEST, "holds whatever has come of messages", {
+    file: "src/stdio/message-reading.ts",
+    find: "if (this.#held <= most) return;",
+    put: "if (this.#held >= 0) return;",
+  }),
+  caughtBy(READING_TEST, "counts what was cut for ever", {
+    file: "src/stdio/message-reading.ts",
+    find: "this.#held -= reading.held;",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes the folder of a gateway that lives", {
+    file: LEFT,
+    find: "|| !(await isDead(path))",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes the folder of a gateway that is just starting", {
+    file: LEFT,
+    find: "|| now - stats.mtimeMs < SETTLED_MS",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes what is open to others", {
+    file: LEFT,
+    find: " && (stats.mode & OTHERS) === 0",
+    put: "",
+  }),
+  caughtBy(LEFT_TEST, "removes files", {
+    file: LEFT,
+    find: "!(await lstat(path)).isSocket() ||",
+    put: "(await lstat(path)).isSocket() &&",
+  }),
+  caughtBy(LEFT_TEST, "leaves what killed gateways have left", {
+    file: "src/stdio/commands.ts",
+    find: "if (this.#opened.size === 0) await this.#tidy();",
+    put: "",
+  }),
+  caughtBy(HOUSE_TEST, "counts nobody who was refused for want of room", {
+    file: HOUSE,
+    find: 'meter.refused("full");',
+    put: "",
+  }),
+  caughtBy(HOUSE_TEST, "takes a program that ends at once for one that was ended", {
+    file: HOUSE,
+    find: 'hasAnswered ? "crashed" : "failed"',
+    put: '"ended"',
   }),
   caughtBy(END_TEST, "leaves what does not heed SIGTERM", {
     file: PROCESS,

@@ -97,7 +97,7 @@ export const TOOL_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(HOSTILE_TEST, "reads a message of whatever depth", {
     file: CALLS,
-    find: "if (!isShallow(body)) {",
+    find: "if (!nestsAtMost(body, MAX_MESSAGE_DEPTH)) {",
     put: "if (body === undefined) {",
   }),
   caughtBy(HOSTILE_TEST, "takes a batch of messages", {

@@ -43,7 +43,7 @@ describe("balances, whatever dies", () => {
 /** Nothing dies: what a guard is worth shows without that. */
 const PEACE: CreditsOptions = {
   ...SHORT,
-  requests: 80,
+  requests: 40,
   kills: 0,
   replicas: 1,
   workers: 1,

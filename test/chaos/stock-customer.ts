@@ -23,7 +23,7 @@ import {
 import { goodsOf } from "./shop.ts";
 
 /** Where such customers are, in turn, and as they move from one network to another. */
-export const PLACES: readonly [string, ...string[]] = ["127.0.0.1", "127.0.0.3", "127.0.0.4"];
+const PLACES: readonly [string, ...string[]] = ["127.0.0.1", "127.0.0.3", "127.0.0.4"];
 /** How likely the next try comes from another place. */
 const ROAMING = 0.3;
 

@@ -8,9 +8,9 @@ import { tryMutant } from "./mutants.ts";
 import { runSeeds } from "./seeds.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
-const SEEDS = 60;
+const SEEDS = 30;
 /** Of the exhaustive worlds every so many-th; no divisor of the number of faults, so that each has its turn. */
-const STRIDES = { first: 8, second: 29 };
+const STRIDES = { first: 17, second: 61 };
 /** Worlds of each mode in which a mutant has to be caught. */
 const MUTANT_WORLDS = 200;
 /** Longest that one of these searches may take on a busy machine, milliseconds. */

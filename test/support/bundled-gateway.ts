@@ -11,6 +11,9 @@ const FOLDER = join(ROOT, "test/node_modules/.bundles");
 /** Bundles of other sources that nobody uses any more, milliseconds. */
 const OLD_MS = 3_600_000;
 
+/** What the bundler is told, as in the script `build`. */
+export const BUNDLING = ["--config", "bundle/rolldown.config.ts"];
+
 /** Vitest calls this before it starts a worker; what it sets is inherited. */
 export default function bundledGateway(): void {
   const found = globSync(["src/**/*", "bundle/*", "package-lock.json"], { cwd: ROOT });
@@ -23,7 +26,7 @@ export default function bundledGateway(): void {
       if (statSync(old).mtimeMs < Date.now() - OLD_MS) rmSync(old, { recursive: true });
     }
     const made = `${folder}-${process.pid}`;
-    const words = ["--config", "bundle/rolldown.config.ts", "--dir", made];
+    const words = [...BUNDLING, "--dir", made];
     execFileSync(join(ROOT, "node_modules/.bin/rolldown"), words, { cwd: ROOT, stdio: "pipe" });
     if (existsSync(folder)) rmSync(made, { recursive: true });
     else renameSync(made, folder);

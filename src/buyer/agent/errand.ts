@@ -11,6 +11,14 @@ export type FirstAnswer =
   /** Nothing is asked for it: this is the answer, be it an error. */
   | { readonly kind: "answer"; readonly answer: ToldAnswer; readonly location: string | null };
 
+/** Why there is neither a price nor an answer. */
+export interface AskFault {
+  /** A sentence. */
+  readonly reason: string;
+  /** The seller has not answered: asked again it may. */
+  readonly isAway: boolean;
+}
+
 export interface ErrandOutcome extends Pick<
   PresentedOnce,
   "kind" | "receipt" | "reason" | "location"
@@ -41,8 +49,7 @@ export interface Errand extends AsyncDisposable {
   readonly what: string;
   /** Everything that makes it this call and no other one. */
   readonly parts: readonly string[];
-  /** A sentence where there is neither a price nor an answer. */
-  ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>>;
+  ask(signal: AbortSignal): Promise<Result<FirstAnswer, AskFault>>;
   /** The seller's session that was asked: a payment may be good there alone. Null: it has none. */
   readonly session: string | null;
   /** Never rejects for what a seller does. */

@@ -10,6 +10,7 @@ import { present } from "../presentation.ts";
 import { chargedBy } from "../receipt.ts";
 import { locationOf } from "../redirect.ts";
 import type {
+  AskFault,
   Errand,
   FirstAnswer,
   ErrandOutcome,
@@ -39,14 +40,17 @@ export class HttpErrand implements Errand {
     return this.#request.url;
   }
 
-  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>> {
+  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, AskFault>> {
     try {
       const answer = await exchange(this.#request, { silenceMs: this.#silenceMs, signal });
-      if (answer.status === 402) return await this.#price(answer);
+      if (answer.status === 402) {
+        const price = await this.#price(answer);
+        return price.ok ? price : err({ reason: price.error, isAway: false });
+      }
       const told = await toldOf(answer);
       return ok({ kind: "answer", answer: told, location: locationOf(this.#request, answer) });
     } catch (cause) {
-      return err(messageOf(cause));
+      return err({ reason: messageOf(cause), isAway: true });
     }
   }
 
@@ -64,7 +68,7 @@ export class HttpErrand implements Errand {
     const presented = await present({
       request: this.#request,
       payment,
-      sink: new BoughtAnswerSink(pot.write),
+      sink: new BoughtAnswerSink(pot.write, () => pot.isEnough),
       onHead: async (answer) => void (last = answer),
       onRepeat: () => undefined,
       silenceMs: this.#silenceMs,
@@ -103,7 +107,10 @@ export class HttpErrand implements Errand {
 /** @throws when the body is cut */
 async function toldOf(answer: BuyerAnswer): Promise<ToldAnswer> {
   const pot = new AnswerPot();
-  for await (const part of answer.body) await pot.write(part);
+  for await (const part of answer.body) {
+    await pot.write(part);
+    if (pot.isEnough) break;
+  }
   return tellHead(answer, pot);
 }
 

@@ -16,7 +16,7 @@ import { readHeaderJson, type Quote } from "../offer.ts";
 import { placeOf } from "../place.ts";
 import { PAUSES_MS } from "../presentation.ts";
 import type { PaymentReceipt } from "../receipt.ts";
-import type { Errand, FirstAnswer, ErrandOutcome, PresentingOptions } from "./errand.ts";
+import type { AskFault, Errand, FirstAnswer, ErrandOutcome, PresentingOptions } from "./errand.ts";
 import { quoteOfError, quoteOfResult, receiptOfResult } from "./mcp-tool-result.ts";
 import { AnswerPot, type ToldAnswer } from "./told-answer.ts";
 
@@ -81,12 +81,13 @@ export class McpErrand implements Errand {
     return this.#session;
   }
 
-  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, string>> {
+  async ask(signal: AbortSignal): Promise<Result<FirstAnswer, AskFault>> {
     const heard = await this.#attempt(null, signal);
     if (heard.kind === "price") return ok(heard);
     if (heard.kind === "answer")
       return ok({ kind: "answer", answer: heard.answer, location: null });
-    return err(heard.kind === "pending" ? "it settles what nobody has paid" : heard.reason);
+    const reason = heard.kind === "pending" ? "it settles what nobody has paid" : heard.reason;
+    return err({ reason, isAway: heard.kind === "lost" });
   }
 
   async present(options: PresentingOptions): Promise<ErrandOutcome> {
@@ -235,6 +236,9 @@ export class McpErrand implements Errand {
     const { host } = this.#call.url;
     const inner =
       cause instanceof Error && cause.cause !== undefined ? `: ${messageOf(cause.cause)}` : "";
+    // What is the seller's own sentence stands as one.
+    if (cause instanceof ProtocolError || cause instanceof SdkHttpError)
+      return `${host} says ${JSON.stringify(messageOf(cause).slice(0, MAX_REASON))}`.toWellFormed();
     return `${host}: ${messageOf(cause)}${inner}`.slice(0, MAX_REASON).toWellFormed();
   }
 }

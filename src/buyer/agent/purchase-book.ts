@@ -1,9 +1,9 @@
 /**
  * What an agent has bought, in a SQLite file: budgets are counted from it, a payment is in it before it is sent, and an
- * answer before it is told. One process at a time has it.
+ * answer before it is told. One process at a time has it, under whatever name.
  */
 import { createHash } from "node:crypto";
-import { chmodSync, closeSync, mkdirSync, openSync, realpathSync } from "node:fs";
+import { chmodSync, closeSync, mkdirSync, openSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue } from "node:sqlite";
 import { err, ok, type Result } from "../../x402/result.ts";
@@ -68,7 +68,13 @@ export type NewPurchase = Pick<
 export type Sent = Pick<AgentPurchase, "payment" | "liveUntil" | "session">;
 
 /** What is known of a purchase after it was presented. */
-export type PurchaseOutcome = Pick<AgentPurchase, "state" | "transaction" | "reason" | "answer">;
+export interface PurchaseOutcome extends Pick<
+  AgentPurchase,
+  "state" | "transaction" | "reason" | "answer"
+> {
+  /** What it has cost; default: what was reserved. */
+  readonly dollars?: Dollars;
+}
 
 /** Purchases that are kept; older ones go, as far as they count in no budget and are not open. */
 export const MAX_PURCHASES = 10_000;
@@ -76,6 +82,9 @@ export const MAX_PURCHASES = 10_000;
 export const MAX_KEPT_ANSWERS = 256;
 /** Longest sentence that is kept, characters. */
 const MAX_REASON = 500;
+
+/** Of the file. */
+const VERSION = 1;
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS purchases (
@@ -104,16 +113,20 @@ CREATE INDEX IF NOT EXISTS purchases_by_key ON purchases (key);
 CREATE INDEX IF NOT EXISTS purchases_by_day ON purchases (day);
 CREATE INDEX IF NOT EXISTS purchases_live ON purchases (live_until) WHERE state IN ('open', 'refused');
 CREATE INDEX IF NOT EXISTS purchases_answered ON purchases (id) WHERE answer IS NOT NULL;
-PRAGMA user_version = 1;
+PRAGMA user_version = ${VERSION};
 `;
 
 export class PurchaseBook {
   readonly #database: DatabaseSync;
-  readonly #lock: DatabaseSync | null;
+  /** Absolute; null: it is in memory. */
+  readonly #file: string | null;
+  /** Of the file when it was opened. */
+  readonly #identity: string;
 
-  private constructor(database: DatabaseSync, lock: DatabaseSync | null) {
+  private constructor(database: DatabaseSync, file: string | null, identity: string) {
     this.#database = database;
-    this.#lock = lock;
+    this.#file = file;
+    this.#identity = identity;
   }
 
   /**
@@ -121,23 +134,37 @@ export class PurchaseBook {
    * is a book that nobody reads again.
    */
   static open(path: string): Result<PurchaseBook, string> {
+    let database: DatabaseSync | undefined;
+    const failed = (reason: string): Result<never, string> => {
+      // Else nobody has it, and whoever tries again is told that somebody does.
+      if (database?.isOpen === true) database.close();
+      return err(reason);
+    };
     try {
-      const file = path === ":memory:" ? path : madeFile(path);
-      const lock = path === ":memory:" ? null : lockOf(file);
-      if (lock === undefined) {
-        return err(
-          `another process has the purchases of ${path} open: end it, or give each its own --state, which has budgets of its own`,
+      const file = path === ":memory:" ? null : madeFile(path);
+      database = new DatabaseSync(file ?? path, { timeout: 0 });
+      const foreign = foreignerOf(database);
+      if (foreign !== null) return failed(`the purchases of ${path} cannot be opened: ${foreign}`);
+      take(database);
+      // Once it is ours, so that nobody can have given it a name meanwhile and opened it by that.
+      const found = file === null ? { identity: "", names: 1n } : identityOf(file);
+      if (found?.names !== 1n) {
+        return failed(
+          `the file of purchases ${path} has ${found?.names ?? "no"} names (hard links), and what a process that was killed has left lies beside one of them: remove all names but one`,
         );
       }
-      const database = new DatabaseSync(file);
-      database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
       database.exec(SCHEMA);
       // Whoever reserved them is gone, and has signed nothing that is not written.
       database.exec("UPDATE purchases SET state = 'void' WHERE state = 'reserved'");
-      return ok(new PurchaseBook(database, lock));
+      return ok(new PurchaseBook(database, file, found.identity));
     } catch (cause) {
+      if (isBusy(cause)) {
+        return failed(
+          `another process has the purchases of ${path} open: end it, or give each its own --state, which has budgets of its own`,
+        );
+      }
       const reason = cause instanceof Error ? cause.message : String(cause);
-      return err(`the purchases of ${path} cannot be opened: ${reason}`);
+      return failed(`the purchases of ${path} cannot be opened: ${reason}`);
     }
   }
 
@@ -148,8 +175,8 @@ export class PurchaseBook {
   spent(now: number, seller: string): Spent {
     const rows = this.#all(
       `SELECT seller, dollars FROM purchases
-       WHERE way = 'payment' AND ((day >= ?1 AND state <> 'void')
-         OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2))`,
+       WHERE (day >= ?1 AND state <> 'void')
+         OR (day < ?1 AND state IN ('open', 'refused') AND live_until > ?2)`,
       dayOf(now),
       now,
     );
@@ -178,8 +205,13 @@ export class PurchaseBook {
     return this.#all(`SELECT * FROM purchases ORDER BY id DESC LIMIT ?`, limit).map(purchaseOf);
   }
 
-  /** Its id; or a sentence where there is no room left. Durable when it returns. */
+  /** Its id; or a sentence where there is no room left, or the file is not there any more. Durable when it returns. */
   reserve(purchase: NewPurchase): Result<number, string> {
+    if (!this.#isInItsPlace()) {
+      return err(
+        `the file of purchases ${this.#file} was moved, removed, replaced or given another name while it was open, so that another process could have one with the same budgets: put it back and start this program anew`,
+      );
+    }
     if (!this.#makeRoom(purchase.at)) {
       return err(`${MAX_PURCHASES} purchases of today are in the book, and it holds no more`);
     }
@@ -211,9 +243,10 @@ export class PurchaseBook {
   }
 
   /** Durable when it returns. What was paid stays paid, and what was served stays served. */
-  conclude(id: number, { state, transaction, reason, answer }: PurchaseOutcome): void {
+  conclude(id: number, { state, transaction, reason, answer, dollars }: PurchaseOutcome): void {
     this.#run(
       `UPDATE purchases SET state = ?2, transaction_id = coalesce(?3, transaction_id), reason = ?4, answer = ?5,
+         dollars = coalesce(?6, dollars),
          payment = CASE WHEN ?2 IN ('served', 'void') THEN NULL ELSE payment END
        WHERE id = ?1 AND state <> 'served'`,
       id,
@@ -221,6 +254,7 @@ export class PurchaseBook {
       transaction,
       reason.slice(0, MAX_REASON).toWellFormed(),
       answer === null ? null : JSON.stringify(answer),
+      dollars === undefined ? null : String(dollars),
     );
     this.#run(
       `UPDATE purchases SET answer = NULL WHERE answer IS NOT NULL AND id <=
@@ -231,7 +265,13 @@ export class PurchaseBook {
 
   close(): void {
     if (this.#database.isOpen) this.#database.close();
-    if (this.#lock?.isOpen) this.#lock.close();
+  }
+
+  /** Whether whoever opens its path now opens this very file, which has no other name. */
+  #isInItsPlace(): boolean {
+    if (this.#file === null) return true;
+    const found = identityOf(this.#file);
+    return found?.identity === this.#identity && found.names === 1n;
   }
 
   /** Whether there is room for one more. */
@@ -269,27 +309,53 @@ function dayOf(now: number): string {
   return new Date(now).toISOString().slice(0, 10);
 }
 
-/** The file for its owner alone, absolute and without symbolic links, so that one file has one lock. */
+/**
+ * The file for its owner alone, absolute and without symbolic links, so that what lies beside it has one name. One that exists is
+ * not opened for that: closing it would give up the locks that this process has on it.
+ */
 function madeFile(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  closeSync(openSync(path, "a", 0o600));
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) {
+    closeSync(openSync(path, "a", 0o600));
+  }
   const file = realpathSync(path);
   chmodSync(file, 0o600);
   return file;
 }
 
-/** Held until the process ends, however it ends; undefined: another one holds it. */
-function lockOf(file: string): DatabaseSync | undefined {
-  closeSync(openSync(`${file}-lock`, "a", 0o600));
-  const lock = new DatabaseSync(`${file}-lock`, { timeout: 0 });
-  try {
-    lock.exec("BEGIN EXCLUSIVE");
-    return lock;
-  } catch (cause) {
-    lock.close();
-    if (Object(cause).errcode === SQLITE_BUSY) return undefined;
-    throw cause;
-  }
+/** Whose file it is, where it is not ours: what another program, or a later one, has written is left as it is. */
+function foreignerOf(database: DatabaseSync): string | null {
+  const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  if (version === VERSION || (version === 0 && tables === 0)) return null;
+  return version > VERSION
+    ? "a later version of this program has written it"
+    : "it is a database of something else";
+}
+
+/**
+ * For this process alone until it ends, however it ends: the kernel's lock of the file itself, whichever name it was opened by.
+ * Without a log of its own beside it (WAL) every purchase that is done is in that one file. @throws SQLITE_BUSY where
+ * another process has it
+ */
+function take(database: DatabaseSync): void {
+  database.exec("PRAGMA locking_mode = EXCLUSIVE");
+  database.exec("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL");
+  database.exec("BEGIN EXCLUSIVE; COMMIT");
+}
+
+/** Which file is there, and how many names it has; undefined: none is. */
+function identityOf(
+  file: string,
+): { readonly identity: string; readonly names: bigint } | undefined {
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found && { identity: `${found.dev}:${found.ino}`, names: found.nlink };
+}
+
+/** SQLite's word, in whichever of its forms. */
+function isBusy(cause: unknown): boolean {
+  const { errcode } = Object(cause);
+  return typeof errcode === "number" && (errcode & 0xff) === SQLITE_BUSY;
 }
 
 const SQLITE_BUSY = 5;

@@ -3,7 +3,7 @@
  * (`/.well-known/x402`). Whatever is found is somebody else's word: told, and never obeyed.
  */
 import { formatAmount } from "../../x402/amount.ts";
-import { isRecord } from "../../x402/json.ts";
+import { isRecord, nestsAtMost } from "../../x402/json.ts";
 import { printable } from "../../x402/printable.ts";
 import { err, messageOf, ok, type Result } from "../../x402/result.ts";
 import { sooner, systemTime } from "../../time/time.ts";
@@ -20,6 +20,8 @@ const MAX_FOUND = 20;
 const MAX_ENTRIES = 200;
 /** The largest document that is read, bytes. */
 const MAX_DOCUMENT_BYTES = 2 * 1024 * 1024;
+/** Levels of it: what writes JSON calls itself for each. */
+const MAX_LEVELS = 64;
 /** How long one of them may take, milliseconds. */
 const DOCUMENT_MS = 10_000;
 /** Longest text of a stranger that is told, characters, and longest description of an input. */
@@ -128,7 +130,8 @@ async function read(url: URL, signal: AbortSignal): Promise<Result<unknown, stri
     const body = await readBody(answer, MAX_DOCUMENT_BYTES);
     if (body === undefined) return err(`${place} says more than anybody reads`);
     const json = parseJson(body);
-    return isRecord(json) ? ok(json) : err(`${place} is no JSON`);
+    if (!isRecord(json)) return err(`${place} is no JSON`);
+    return nestsAtMost(json, MAX_LEVELS) ? ok(json) : err(`${place} is nested too deeply`);
   } catch (cause) {
     return err(`${place}: ${messageOf(cause)}`);
   }

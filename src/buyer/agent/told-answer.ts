@@ -5,7 +5,7 @@ export interface ToldAnswer {
   /** Of HTTP; null: it is a tool's result. */
   readonly status: number | null;
   readonly contentType: string;
-  /** Of the whole answer. */
+  /** Of the whole answer, or of what was read of it. */
   readonly bytes: number;
   /** What is left out at its end is not kept. */
   readonly isCut: boolean;
@@ -15,6 +15,8 @@ export interface ToldAnswer {
 
 /** The most that is told of one answer, bytes. */
 export const MAX_ANSWER_BYTES = 256 * 1024;
+/** The most that is read of one: what is not told is read for its length alone. */
+export const MAX_READ_BYTES = 64 * 1024 * 1024;
 /** Longest content type that is told, characters. */
 const MAX_TYPE = 200;
 
@@ -32,6 +34,11 @@ export class AnswerPot {
     this.#kept += kept.length;
     this.#parts.push(kept);
   };
+
+  /** Nothing more is read. */
+  get isEnough(): boolean {
+    return this.#bytes >= MAX_READ_BYTES;
+  }
 
   told(status: number | null, contentType: string): ToldAnswer {
     const body = Buffer.concat(this.#parts);

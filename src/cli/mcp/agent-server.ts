@@ -9,8 +9,14 @@ import {
   type InputRequiredResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
-import type { Agreement } from "../../buyer/agent/agent-purse.ts";
-import { sellerAt, sellersBudget, type Allowance } from "../../buyer/agent/allowance.ts";
+import { adviceOf, type Agreement } from "../../buyer/agent/agent-purse.ts";
+import {
+  dollarText,
+  sellerAt,
+  sellersBudget,
+  type AllowedSeller,
+  type Allowance,
+} from "../../buyer/agent/allowance.ts";
 import type { Errand } from "../../buyer/agent/errand.ts";
 import { HttpErrand } from "../../buyer/agent/http-errand.ts";
 import { keyOf, type Way } from "../../buyer/agent/purchase-book.ts";
@@ -115,7 +121,9 @@ class Desk {
     const opened = await this.#options.open();
     if (!opened.ok) return refusal(opened.error);
     const estimate = await opened.value.purse.estimate(errand, mcpReq.signal);
-    return estimate.ok ? quoteText(errand.what, estimate.value) : refusal(estimate.error);
+    if (estimate.ok) return quoteText(errand.what, estimate.value);
+    const advice = adviceOf(estimate.error);
+    return refusal(estimate.error.reason, advice === null ? {} : { advice });
   };
 
   readonly buy: Handler = async (args, context) => {
@@ -133,7 +141,7 @@ class Desk {
     const wanted = { errand, way, occasion, signal, agreed: agreed.value };
     const bought = await opened.value.purse.buy(wanted);
     if (bought.kind !== "ask") return boughtText(bought);
-    const asked = question(errand.what, bought.price);
+    const asked = question(errand.what, bought.price, way);
     if (!canAsk(this.#server, context)) {
       return refusal(
         `the owner wants to be asked before so much is paid, and this client cannot ask (it has no elicitation): ${asked}`,
@@ -149,25 +157,32 @@ class Desk {
     const { book } = opened.value;
     const now = systemTime.now();
     const day = { today: budgetView(book.spent(now, "").inAll, allowance.perDay) };
-    const sellers = allowance.sellers.map((each) => ({
+    const budgetOf = (each: AllowedSeller) => ({
       seller: each.name,
       ...budgetView(book.spent(now, each.name).atSeller, sellersBudget(each, allowance)),
-    }));
+    });
+    // Of those that nobody has named each is one of its own.
+    const sellers = allowance.sellers.map((each) =>
+      each.kind === "any"
+        ? { seller: each.name, budgetOfEach: dollarText(sellersBudget(each, allowance)) }
+        : budgetOf(each),
+    );
     const told = { payer: key?.address ?? null, isDryRun: allowance.isDry, ...day, sellers };
     if (url === undefined) return facts(told);
     const place = readUrl(typeof url === "string" ? url : "");
     if (!place.ok) return refusal(place.error);
     const seller = sellerAt(place.value, allowance.sellers);
     if (!seller.ok) return refusal(seller.error);
-    if (key === null || allowance.isDry) return facts({ ...told, prepaid: null });
+    const there = { ...told, at: budgetOf(seller.value) };
+    if (key === null || allowance.isDry) return facts({ ...there, prepaid: null });
     const signal = AbortSignal.any([mcpReq.signal, this.#options.signal]);
     const { silenceMs } = this.#options;
     const { networks } = allowance;
     const asking = { url: place.value, purse: key, networks, silenceMs, signal };
     const prepaid = await askBalance(asking);
     return prepaid.ok
-      ? facts({ ...told, prepaid: prepaid.value })
-      : facts({ ...told, prepaid: null, reason: prepaid.error.slice(0, 500) });
+      ? facts({ ...there, prepaid: prepaid.value })
+      : facts({ ...there, prepaid: null, reason: prepaid.error.slice(0, 500) });
   };
 
   readonly history: Handler = async ({ limit = USUAL_HISTORY, id }) => {
@@ -225,6 +240,8 @@ class Desk {
     if (args["arguments"] !== undefined) return err("arguments are for a tool: name it, too");
     const lines: (readonly [string, string])[] = [];
     for (const [name, value] of Object.entries(Object(headers ?? {}))) {
+      // Behind one address, and one certificate, others sell whom the owner has not named.
+      if (name.toLowerCase() === "host") return err("the seller's host is that of the url");
       const line = readHeaderLine(name, String(value));
       if (!line.ok) return line;
       lines.push(line.value);

@@ -8,6 +8,7 @@ import { quietly } from "../quiet.ts";
 import { aliasChecks } from "./alias-checks.ts";
 import { acmeChecks, listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
+import { commandChecks } from "./command-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
 import { fail, SECTIONS, type Check, type DoctorFinding, type Section } from "./finding.ts";
 import { meterChecks } from "./meter-checks.ts";
@@ -45,6 +46,7 @@ export async function examine(config: Config, options: ExamineOptions): Promise<
     ...networkChecks(config, at),
     ...facilitatorChecks(config, at),
     ...upstreamChecks(config),
+    ...commandChecks(config),
     ...aliasChecks(config),
     ...meterChecks(config),
     ...listenerChecks(config),

@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
+import { nestsAtMost } from "../../x402/json.ts";
 import {
   corsLines,
   crowdedAnswer,
@@ -191,7 +192,7 @@ async function readMessage(request: InboundRequest): Promise<ReadMessage> {
     const detail = "batches are not taken: each message is posted by itself (MCP 2025-06-18)";
     return { kind: "refused", status: 400, code: INVALID_REQUEST, detail };
   }
-  if (!isShallow(body)) {
+  if (!nestsAtMost(body, MAX_MESSAGE_DEPTH)) {
     const detail = `a message nests at most ${MAX_MESSAGE_DEPTH} levels`;
     return { kind: "refused", status: 400, code: INVALID_REQUEST, detail };
   }
@@ -214,18 +215,6 @@ function readBytes(request: InboundRequest): Promise<Buffer | "too-large" | "gon
     request.on("close", () => resolve("gone"));
     request.resume();
   });
-}
-
-/** Level by level: a walk that calls itself would end where the stack does. */
-function isShallow(message: unknown): boolean {
-  let level: readonly unknown[] = [message];
-  for (let depth = 0; depth <= MAX_MESSAGE_DEPTH; depth += 1) {
-    level = level.flatMap((value) => {
-      return typeof value === "object" && value !== null ? Object.values(value) : [];
-    });
-    if (level.length === 0) return true;
-  }
-  return false;
 }
 
 /**

@@ -5,11 +5,13 @@ import { AGENT_MUTANTS } from "../../agents/mutants.ts";
 import { staleness } from "../../support/mutated-copy.ts";
 
 test("no budget is exceeded, each call is charged once, and none is lost, while processes are killed", async () => {
-  const few = { agents: 3, calls: 6, affordable: 4, atOnce: 3, killsInHundred: 50, seed: 7 };
-  const { kills, charged, ...told } = await runCrowd(few);
+  const size = { agents: 3, calls: 6, affordable: 4, atOnce: 3 };
+  const few = { ...size, killsInHundred: 50, sellerKills: 3, seed: 7 };
+  const { kills, sellerKills, charged, ...told } = await runCrowd(few);
   expect(told).toEqual({ answered: 12, refused: 6, lost: [], violations: [] });
   expect(charged).toBe(120_000n);
   expect(kills).toBeGreaterThan(2);
+  expect(sellerKills).toBeGreaterThan(1);
 });
 
 test.each(AGENT_MUTANTS)("the guard that a mutant takes away is there: $name", async (mutant) => {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startAgent, type Revision } from "../../support/agents/agent.ts";
 import { richBuyer } from "../../support/buyer.ts";
@@ -29,9 +30,9 @@ const SERVERS: readonly (readonly [string, McpStageOptions, Revision])[] = [
   ["requests alone", { serves: "requests" }, "2026-07-28"],
 ];
 
-/** Where the newest purchase can be had, as its book has it. */
+/** Where the newest purchase can be had, as its book has it; it is read past the lock of the process whose it is. */
 function sessionIn(state: string): string {
-  using book = new DatabaseSync(state, { readOnly: true });
+  using book = new DatabaseSync(`${pathToFileURL(state)}?immutable=1`, { readOnly: true });
   return String(
     book.prepare("SELECT session FROM purchases ORDER BY id DESC LIMIT 1").get()?.["session"],
   );

@@ -189,7 +189,7 @@ test("what was prepaid is used by a session, once, and told", async () => {
   await expect.poll(() => balanceIn(storePath, buyer.address)).toBe(1_500n);
   const left = await agent.call("balance", { url });
   expect(left.facts).toMatchObject({
-    today: { spentOrPromised: "$0" },
+    today: { spentOrPromised: "$0.001" },
     prepaid: { balances: [{ dollars: "0.0015", token: "USDC" }] },
   });
   // What is sold with a status that is no success is debited, and told so.

@@ -56,8 +56,8 @@ async function emptied(url: string): Promise<string> {
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'coinslot' AND tablename <> 'migrations'",
   );
   // Whatever refers to what goes, goes as well.
-  await client.query("SET session_replication_role = replica");
-  for (const { name } of rows) await client.query(`DELETE FROM coinslot.${name}`);
+  const deletes = rows.map(({ name }) => `DELETE FROM coinslot.${name}`);
+  await client.query(["SET session_replication_role = replica", ...deletes].join("; "));
   await client.end();
   return url;
 }

@@ -189,9 +189,20 @@ describe("strangers", () => {
     };
     const list = { jsonrpc: "2.0", id: 1, method: "tools/list" };
     expect(await post(JSON.stringify(list))).toBe(400);
-    expect(await post(JSON.stringify([list, list]))).toBe(400);
+    const begun = await initialize(gateway.url);
+    await begun.text();
+    const session = { "Mcp-Session-Id": begun.headers.get("mcp-session-id") ?? "" };
+    expect(await post(JSON.stringify(list), session)).toBe(200);
+    expect(await post(JSON.stringify([list, { ...list, id: 2 }]), session)).toBe(400);
     expect(await post("{")).toBe(400);
     expect(await post("[".repeat(100_000))).toBe(400);
+    // What writes it to the program would call itself for each level.
+    const nested = (levels: number): string => {
+      const deep = "[".repeat(levels) + "]".repeat(levels);
+      return INITIALIZE.replace('"params":{', `"params":{"_meta":{"deep":${deep}},`);
+    };
+    expect(await post(nested(300))).toBe(400);
+    expect(await post(nested(200))).toBe(200);
     expect(await post(JSON.stringify(list), { "Mcp-Session-Id": "somebody's" })).toBe(404);
     expect(await post(INITIALIZE, { "Content-Type": "text/plain" })).toBe(415);
   });

@@ -3,26 +3,18 @@
  * it measures so is not looked at.
  */
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { hasChromium } from "../../browser/chromium.ts";
+import { BUNDLING } from "../../support/bundled-gateway.ts";
 import { ROOT } from "../../support/paper-commands.ts";
 
 // Many processes are started, on a machine that is busy with other tests.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
 
 const run = promisify(execFile);
-let folder: string;
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "coinslot-benches-"));
-});
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 async function bench(script: string, ...words: readonly string[]): Promise<string> {
   const args = [join(ROOT, "test/bench", script), ...words];
   const env = { ...process.env, BENCH: "short" };
@@ -65,12 +57,11 @@ test.skipIf(!hasChromium)("page.ts (in Chromium: apt-get install chromium)", asy
   expect(await bench("page.ts")).toMatch(/less work for the browser\n.*: yes/);
 });
 
-test("start-up.ts, of a bundle that is made as the script `build` makes it", async () => {
+test("start-up.ts, of the bundle that the suite makes as the script `build` does", async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
   expect(scripts["bench:start-up"]).toBe("npm run -s build && node test/bench/start-up.ts");
   const [, options = ""] = /rolldown (.+?) &&/.exec(scripts.build) ?? [];
-  const words = options.replace("--dir dist", `--dir ${folder}`).split(" ");
-  await run(join(ROOT, "node_modules/.bin/rolldown"), words, { cwd: ROOT });
-  const told = await bench("start-up.ts", "--bundle", join(folder, "main.js"));
+  expect(options).toBe([...BUNDLING, "--dir", "dist"].join(" "));
+  const told = await bench("start-up.ts", "--bundle", process.env["COINSLOT_MAIN"] ?? "none");
   expect(told).toMatch(/bundle's time as a multiple of the source's, serve, 100 routes: \d/);
 });

@@ -2,6 +2,7 @@
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { CommandHouse, type CommandSettings } from "../../../src/stdio/command-house.ts";
+import { noting } from "../../support/mcp/command-notes.ts";
 import { MovableTime } from "../../support/movable-time.ts";
 import { stdioCommand } from "../../support/mcp/stdio.ts";
 
@@ -10,7 +11,7 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((house) => house.close()));
 });
 
-function houseOf(changes: Partial<CommandSettings>): { house: CommandHouse; time: MovableTime } {
+function houseOf(changes: Partial<CommandSettings>) {
   const time = new MovableTime();
   const settings: CommandSettings = {
     name: "tools",
@@ -26,9 +27,11 @@ function houseOf(changes: Partial<CommandSettings>): { house: CommandHouse; time
     origins: new Set(["https://shop.example"]),
     ...changes,
   };
-  const house = new CommandHouse(settings, { time, logger: pino({ level: "silent" }) });
+  const logger = pino({ level: "silent" });
+  const counted: string[] = [];
+  const house = new CommandHouse(settings, { time, logger, meter: noting(counted) });
   open.push(house);
-  return { house, time };
+  return { house, time, counted };
 }
 
 const PARAMS = {
@@ -110,6 +113,34 @@ test("what ends before it has answered is begun again later each time, until it 
     time.offsetMs += seconds * 1_000;
     await fails();
   }
+});
+
+test("it is counted who got a process and who did not, and how each has ended", async () => {
+  const { house, time, counted } = houseOf({ perClient: 1 });
+  const silent = await begin(house, "203.0.113.1");
+  await begin(house, "203.0.113.1");
+  await begin(house, "203.0.113.2");
+  await begin(house, "203.0.113.3");
+  expect(house.reading).toEqual({ processes: 2, limit: 2 });
+  expect(counted).toEqual(["begun", "client", "begun", "full"]);
+  time.offsetMs += 30_001;
+  await silent.text();
+  await house.close();
+  expect(counted.slice(4)).toEqual(["ended", "ended"]);
+  expect(house.reading).toEqual({ processes: 0, limit: 2 });
+
+  const command = [process.execPath, "--eval", "process.exit(7)"];
+  const { house: failing, counted: told } = houseOf({ command });
+  await (await begin(failing, "203.0.113.1")).text();
+  await begin(failing, "203.0.113.1");
+  expect(told).toEqual(["begun", "failed", "failing"]);
+
+  const dying = `process.stdin.once("data", () => process.stdout.write('{"jsonrpc":"2.0","id":1,"result":{}}\\n', () => process.exit(1)));`;
+  const { house: crashing, counted: also } = houseOf({
+    command: [process.execPath, "--eval", dying],
+  });
+  await (await begin(crashing, "203.0.113.1")).text();
+  await expect.poll(() => also).toEqual(["begun", "crashed"]);
 });
 
 test("a page of elsewhere asks nothing", async () => {

@@ -1,7 +1,19 @@
 /** The book of an agent's purchases: what counts in a budget and until when, what is kept, and who may have it. */
-import { mkdtemp, rm, stat, readdir } from "node:fs/promises";
+import {
+  copyFile,
+  link,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import {
   keyOf,
@@ -86,9 +98,12 @@ test("what is reserved, signed, refused, served and over counts for its day, and
   book.keep(unsent, sent(NOON + HOUR));
   book.conclude(unsent, known("void"));
   expect(book.spent(NOON, "a").inAll).toBe(25n);
-  // A balance was paid for when it was bought.
-  reserve(book, { way: "account", dollars: 100n });
-  expect(book.spent(NOON, "a").inAll).toBe(25n);
+  // What an account may have been debited counts, and then what it was.
+  const debited = reserve(book, { way: "account", dollars: 100n });
+  book.keep(debited, { payment: null, liveUntil: 0, session: null });
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 125n, atSeller: 105n });
+  book.conclude(debited, known("served", { dollars: 7n }));
+  expect(book.spent(NOON, "a")).toEqual({ inAll: 32n, atSeller: 12n });
 });
 
 test("what can still be settled counts on the next day, too, and only as long as it can", () => {
@@ -187,6 +202,54 @@ test("one process has it at a time, and nobody else may read it", async () => {
   });
 });
 
+test("it is the same file under every name, and one that has two is not opened", async () => {
+  const first = open();
+  reserve(first);
+  const below = (name: string) => join(folder, "below", name);
+  await symlink("purchases.db", below("soft.db"));
+  await link(path, below("hard.db"));
+  for (const name of ["soft.db", "hard.db"]) {
+    expect(PurchaseBook.open(below(name)), name).toMatchObject({
+      error: expect.stringContaining("another process has the purchases"),
+    });
+  }
+  first.close();
+  for (const name of ["soft.db", "hard.db", "purchases.db"]) {
+    expect(PurchaseBook.open(below(name)), name).toMatchObject({
+      error: expect.stringContaining("has 2 names (hard links)"),
+    });
+  }
+  await rm(below("hard.db"));
+  using book = disposable(open(below("soft.db")));
+  expect(book.list(2)).toHaveLength(1);
+});
+
+test("nothing is reserved in a file that is not in its place any more, or has got another name", async () => {
+  using book = disposable(open());
+  reserve(book);
+  const other = join(folder, "below", "other.db");
+  const away = { ok: false, error: expect.stringContaining("while it was open") };
+  await link(path, other);
+  expect(book.reserve(purchase)).toMatchObject(away);
+  await rm(path);
+  expect(book.reserve(purchase)).toMatchObject(away);
+  open().close();
+  expect(book.reserve(purchase)).toMatchObject(away);
+  await rename(other, path);
+  reserve(book);
+});
+
+test("what is done is in the one file, as whoever moves it after a crash moves nothing else", async () => {
+  const first = open();
+  const id = reserve(first);
+  first.keep(id, sent(NOON + HOUR));
+  const moved = join(folder, "moved.db");
+  await copyFile(path, moved);
+  first.close();
+  using book = disposable(open(moved));
+  expect(book.spent(NOON, "a").inAll).toBe(5n);
+});
+
 test("calls are told apart by all of their parts", () => {
   expect(keyOf(["a", "b"])).not.toBe(keyOf(["ab"]));
   expect(keyOf(["a", "", "b"])).not.toBe(keyOf(["a", "b", ""]));
@@ -195,3 +258,46 @@ test("calls are told apart by all of their parts", () => {
 function disposable(book: PurchaseBook): PurchaseBook & Disposable {
   return Object.assign(book, { [Symbol.dispose]: () => book.close() });
 }
+
+test.each<[string, string, RegExp]>([
+  [
+    "a later version of this program",
+    "PRAGMA user_version = 2",
+    /a later version .* has written it/,
+  ],
+  ["another program", "CREATE TABLE payments (id INTEGER)", /a database of something else/],
+])("a file of %s is left as it is", async (_, sql, said) => {
+  const other = join(folder, "other.db");
+  const database = new DatabaseSync(other);
+  database.exec(sql);
+  database.close();
+  const before = await readFile(other);
+  expect(PurchaseBook.open(other)).toMatchObject({ ok: false, error: expect.stringMatching(said) });
+  expect(await readFile(other)).toEqual(before);
+});
+
+test("a file that is no database, or a part of one, is told as that and left", async () => {
+  const book = open();
+  for (let times = 0; times < 100; times += 1) reserve(book, { key: keyOf([String(times)]) });
+  book.close();
+  const whole = await readFile(path);
+  for (const bytes of [Buffer.alloc(8_192, "x"), whole.subarray(0, whole.length / 2)]) {
+    await writeFile(path, bytes);
+    expect(PurchaseBook.open(path)).toMatchObject({
+      ok: false,
+      error: expect.stringMatching(
+        /cannot be opened: (?:file is not a database|database disk image is malformed)/,
+      ),
+    });
+    expect(await readFile(path)).toEqual(bytes);
+  }
+});
+
+test("by another name it is the same file, and has one process", async () => {
+  const book = open();
+  const link = join(folder, "link.db");
+  await symlink(path, link);
+  expect(PurchaseBook.open(link)).toMatchObject({ ok: false });
+  book.close();
+  reserve(open(link));
+});

@@ -151,3 +151,13 @@ test("sixteen places are asked, and no more", async () => {
   );
   expect(asked).toHaveLength(16);
 });
+
+test("a listing that nests without an end spoils its own place, and no other", async () => {
+  const item = JSON.stringify(entry("https://a.example.com/weather", "Weather"));
+  const deep = `{"items":[${item.replace('"post"', "[".repeat(20_000) + "]".repeat(20_000))}]}`;
+  const hostile = await serve((_, response) => void response.end(deep));
+  const honest = await serve(json({ items: [entry("https://b.example.com/weather", "Weather")] }));
+  const { found, faults } = await search("weather", [hostile.origin, honest.origin]);
+  expect(found.map(({ url }) => url)).toEqual(["https://b.example.com/weather"]);
+  expect(faults).toEqual([`${hostile.origin}/discovery/resources is nested too deeply`]);
+});
