@@ -1,9 +1,8 @@
 /**
- * The money side of a request: a presented payment is claimed, verified and settled before the
- * upstream sees anything, and is sold once. Where it is sold so, the upstream works for a payment that is claimed and
- * verified, and is settled when there is something to sell (decision record 102). One payment has one flight through this process; whoever
- * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
- * have. So does a flight that finds the payment in the hands of another process.
+ * The money side of a request: a presented payment is claimed, verified and settled before the upstream sees anything, and is
+ * sold once. Where it is sold so, the upstream works for a payment that is claimed and verified, and is settled when there is
+ * something to sell (decision record 102). One payment has one flight through this process; whoever presents it meanwhile waits
+ * for that, where few do, and then asks the ledger what is left to have. So does a flight that finds it in another process' hands.
  */
 import { randomUUID } from "node:crypto";
 import type { Payment } from "../facilitator.ts";
