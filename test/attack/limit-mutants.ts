@@ -220,4 +220,12 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     put: `const lines = removed.size === 0 ? [...raw] : [];`,
     topics: ["odd-names"],
   },
+  {
+    name: "takes a busy machine for a pattern without an end",
+    cites: "H13",
+    file: "src/gateway/declared-input.ts",
+    find: "const MAX_LOOKS = 3;",
+    put: "const MAX_LOOKS = 1;",
+    unit: "integration/gateway/declared-input.test.ts",
+  },
 ];
