@@ -226,6 +226,6 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/declared-input.ts",
     find: "const MAX_LOOKS = 3;",
     put: "const MAX_LOOKS = 1;",
-    unit: "integration/gateway/declared-input.test.ts",
+    unit: "test/integration/gateway/declared-input.test.ts",
   },
 ];
