@@ -6,10 +6,12 @@ import type { MetricRegistry } from "./metric-registry.ts";
  * How a process has ended: `ended` by the gateway or its client, `crashed` by itself after it had answered something,
  * `failed` by itself before.
  */
-export type CommandEnd = "ended" | "crashed" | "failed";
+const ENDS = ["ended", "crashed", "failed"] as const;
+export type CommandEnd = (typeof ENDS)[number];
 
 /** Why somebody got no process: `client`: he has his share, `full`: all are taken, `failing`: it ends as soon as it is started. */
-export type CommandRefusal = "client" | "full" | "failing";
+const REFUSALS = ["client", "full", "failing"] as const;
+export type CommandRefusal = (typeof REFUSALS)[number];
 
 export interface CommandMeter {
   begun(): void;
@@ -75,6 +77,10 @@ export class CommandMeters {
   /** One at a time for each command; the later reader counts. */
   command(upstream: string, read: () => CommandReading): CommandMeter {
     this.#readings.set(upstream, read);
+    // From 0 on: what appears with its first count looks like no change.
+    this.#starts.inc({ upstream }, 0);
+    for (const result of ENDS) this.#ends.inc({ upstream, result }, 0);
+    for (const reason of REFUSALS) this.#refusals.inc({ upstream, reason }, 0);
     return {
       begun: () => this.#starts.inc({ upstream }),
       ended: (result) => this.#ends.inc({ upstream, result }),

@@ -87,7 +87,9 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     };
     served = await site.serve(
       `
-upstream: ${backend.url}
+upstreams:
+  default: { targets: ["${backend.url}"] }
+  files: { command: [node, --version] }
 payTo: { evm: "${freshAccount().address}", solana: ${freshSolanaKey().address} }
 accept: [base-sepolia, avalanche-fuji, solana-devnet]
 facilitator:
@@ -112,6 +114,7 @@ routes:
   GET /club: { price: $0.01, prices: { rich: $0.004 }, description: Cheaper for who holds a token }
   GET /bytes: { meter: { of: header(Content-Length), each: $0.000001, max: $0.01 }, description: By the byte }
   GET /health: free
+  /files: { price: free, upstream: files }
 `,
       env,
     );

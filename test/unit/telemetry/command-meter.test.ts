@@ -19,8 +19,12 @@ test("processes are read when somebody looks, and the rest is counted", async ()
     'coinslot_command_processes{upstream="files"} 2',
     'coinslot_command_processes_limit{upstream="files"} 4',
     'coinslot_command_starts_total{upstream="files"} 2',
+    'coinslot_command_ends_total{upstream="files",result="ended"} 0',
     'coinslot_command_ends_total{upstream="files",result="crashed"} 1',
+    'coinslot_command_ends_total{upstream="files",result="failed"} 0',
     'coinslot_command_refusals_total{upstream="files",reason="client"} 1',
+    'coinslot_command_refusals_total{upstream="files",reason="full"} 0',
+    'coinslot_command_refusals_total{upstream="files",reason="failing"} 0',
   ]);
   // Of that name there is another one by now.
   const next = metrics.commands.command("files", () => ({ processes: 3, limit: 3 }));
