@@ -11,7 +11,8 @@ import { join } from "node:path";
 import type { CommandMeter, CommandMeters } from "../telemetry/command-meter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
-import { nestsAtMost, parseJson } from "../x402/json.ts";
+import { parseJson } from "../x402/json.ts";
+import { boundOver } from "../x402/json-shape.ts";
 import { CommandHouse, refused, type CommandSettings } from "./command-house.ts";
 import { FOLDER_PREFIX, removeLeftFolders } from "./left-folders.ts";
 import { MessageReading } from "./message-reading.ts";
@@ -155,6 +156,9 @@ async function serve(
   }
 }
 
+/** Of a message, its arguments among them: whoever checks it walks through all, while others wait. */
+const MAX_VALUES = 16_384;
+
 /** What the body says, and who asks: the gateway writes that, and nobody else can ask here. */
 async function readJson(
   request: IncomingMessage,
@@ -165,11 +169,11 @@ async function readJson(
   if (read.kind === "large") return refused(413, `A message has at most ${most} bytes.`);
   if (read.kind === "slow") return refused(503, "Others needed the room meanwhile: say it faster.");
   if (read.bytes.length === 0) return { body: undefined, address };
+  const over = boundOver(read.bytes, { depth: MAX_LEVELS, values: MAX_VALUES });
+  if (over === "depth") return refused(400, `A message nests at most ${MAX_LEVELS} levels.`);
+  if (over === "values") return refused(400, `A message has at most ${MAX_VALUES} values.`);
   const body = parseJson(read.bytes.toString());
-  if (body === undefined) return refused(400, "The body is no JSON.");
-  return nestsAtMost(body, MAX_LEVELS)
-    ? { body, address }
-    : refused(400, `A message nests at most ${MAX_LEVELS} levels.`);
+  return body === undefined ? refused(400, "The body is no JSON.") : { body, address };
 }
 
 function webRequest({ method = "GET", headers }: IncomingMessage, signal: AbortSignal): Request {

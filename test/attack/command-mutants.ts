@@ -147,8 +147,13 @@ export const COMMAND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SHOP_TEST, "hands a message of any depth on", {
     file: "src/stdio/commands.ts",
-    find: "return nestsAtMost(body, MAX_LEVELS)",
-    put: "return body !== undefined",
+    find: 'if (over === "depth") return',
+    put: 'if (over === "depth" && read.bytes.length < 0) return',
+  }),
+  caughtBy(SHOP_TEST, "looks through any number of values", {
+    file: "src/stdio/commands.ts",
+    find: 'if (over === "values") return',
+    put: 'if (over === "values" && read.bytes.length < 0) return',
   }),
   caughtBy(HOSTILE_TEST, "waits for what has closed its output", {
     file: PROCESS,

@@ -8,8 +8,8 @@ const INPUT = "src/tools/tool-input.ts";
 const ANSWER = "src/tools/tool-answer.ts";
 const TOOLS = "src/tools/tools.ts";
 
-const SHAPE = "src/gateway/calls/json-shape.ts";
-const SHAPE_TEST = "test/unit/gateway/calls/json-shape.test.ts";
+const SHAPE = "src/x402/json-shape.ts";
+const SHAPE_TEST = "test/unit/x402/json-shape.test.ts";
 
 const HOSTILE_TEST = "test/integration/tools-hostile.test.ts";
 const SHOP_TEST = "test/integration/tools.test.ts";

@@ -65,7 +65,11 @@ const commandMap = map({
   perClient: optional(whole(1, MAX_PROCESSES), "At the same time, for one address.", 4),
   idle: optional(duration, "How long a session lives without a message of its client.", "10m"),
   life: optional(duration, "How long a process lives in any case.", "12h"),
-  message: optional(size, "The largest message in either direction, up to 64MiB.", "4MiB"),
+  message: optional(
+    size,
+    "The largest message in either direction, up to 64MiB. Of values a client's has 16,384 at most, nested in 256 levels.",
+    "4MiB",
+  ),
   memory: optional(
     size,
     "What one process may have in memory, with those that it has started, before it is ended, from 16MiB; looked at each second, on Linux.",

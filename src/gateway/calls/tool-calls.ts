@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import { memberOf } from "../../x402/json.ts";
+import { boundOver } from "../../x402/json-shape.ts";
 import { PAYMENT_META } from "../../x402/mcp.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import {
@@ -22,7 +23,6 @@ import type { ClientOf } from "../tellings.ts";
 import type { Visitor } from "../visitor.ts";
 import type { Generation, ServedSite, Work } from "../work.ts";
 import { CallRequest } from "./call-request.ts";
-import { boundOver } from "./json-shape.ts";
 import type { CallOutcome, RoutedCall } from "./tool-service.ts";
 
 /** Largest message, bytes: a call with all its arguments and its payment. */

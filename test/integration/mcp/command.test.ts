@@ -203,6 +203,11 @@ describe("strangers", () => {
     };
     expect(await post(nested(300))).toBe(400);
     expect(await post(nested(200))).toBe(200);
+    // What checks it looks at each, while everybody else waits.
+    const many = (values: number): string =>
+      INITIALIZE.replace('"params":{', `"params":{"_meta":{"many":[${"0,".repeat(values)}0]},`);
+    expect(await post(many(16_384))).toBe(400);
+    expect(await post(many(16_000))).toBe(200);
     expect(await post(JSON.stringify(list), { "Mcp-Session-Id": "somebody's" })).toBe(404);
     expect(await post(INITIALIZE, { "Content-Type": "text/plain" })).toBe(415);
   });

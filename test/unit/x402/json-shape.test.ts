@@ -1,6 +1,6 @@
 /** How deep a text of JSON nests, and how much is in it, whatever its strings say. */
 import { expect, it } from "vitest";
-import { boundOver } from "../../../../src/gateway/calls/json-shape.ts";
+import { boundOver } from "../../../src/x402/json-shape.ts";
 
 const over = (text: string, depth = 2, values = 4) =>
   boundOver(Buffer.from(text), { depth, values });
