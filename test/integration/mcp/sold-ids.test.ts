@@ -10,6 +10,7 @@ import { wireId } from "../../../src/gateway/mcp/wire-id.ts";
 import { connectSdk } from "../../support/mcp/clients.ts";
 import { McpBuyer } from "../../support/mcp/paying.ts";
 import { McpStage } from "../../support/mcp/stage.ts";
+import { beginSession, callOf, message, payFor, PLAIN } from "../../support/mcp/thief.ts";
 
 let chain: Chain;
 
@@ -18,35 +19,15 @@ beforeAll(async () => {
 });
 afterAll(() => chain[Symbol.asyncDispose]());
 
-const PLAIN = {
-  "Content-Type": "application/json",
-  Accept: "application/json, text/event-stream",
-};
-
-function message(told: object, headers: Readonly<Record<string, string>>) {
-  return { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...told }) };
-}
-
 test("what is paid for comes in no other stream of its session", async () => {
   await using stage = await McpStage.open();
   const routes = "{ /mcp: { tools: { hold: $0.02, test_tool_with_progress: free } } }";
   await using gateway = await startGateway({ chain, upstreamUrl: stage.origin, routes });
   const url = `${gateway.url}/mcp`;
-  const clientInfo = { name: "thief", version: "1" };
-  const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };
-  const begun = await fetch(url, message({ id: 1, method: "initialize", params }, PLAIN));
-  await begun.text();
-  const session = { ...PLAIN, "Mcp-Session-Id": begun.headers.get("mcp-session-id") ?? "" };
-  await fetch(url, message({ method: "notifications/initialized" }, session));
-
-  const call = (name: string) => {
-    const asked = { name, arguments: {}, _meta: { progressToken: name } };
-    return message({ id: 7, method: "tools/call", params: asked }, session);
-  };
+  const session = await beginSession(url);
+  const call = (name: string) => callOf(session, name);
   const account = await richBuyer(chain);
-  const shown = { ...session, Accept: "application/json" };
-  const header = await sign(account, url, { init: { ...call("hold"), headers: shown } });
-  const paid = present(url, header, call("hold"));
+  const paid = payFor(url, call("hold"), account);
   await expect.poll(() => stage.workshop.count("hold")).toBe(1);
 
   const list = await fetch(url, message({ id: 7, method: "tools/list" }, session));
