@@ -5,6 +5,7 @@ import { CommandHouse, type CommandSettings } from "../../../src/stdio/command-h
 import { noting } from "../../support/mcp/command-notes.ts";
 import { MovableTime } from "../../support/movable-time.ts";
 import { stdioCommand } from "../../support/mcp/stdio.ts";
+import { listTools } from "./stateless-call.ts";
 
 const open: CommandHouse[] = [];
 afterEach(async () => {
@@ -155,27 +156,12 @@ test("a page of elsewhere asks nothing", async () => {
 
 test("a call without a session hears of the end of its process, and the next one has another", async () => {
   const { house, time } = houseOf({ command: [process.execPath, "--eval", "process.exit(7)"] });
-  const call = async (): Promise<Response> => {
-    const headers = {
-      "Content-Type": "application/json",
-      "MCP-Protocol-Version": "2026-07-28",
-      "Mcp-Method": "tools/list",
-    };
-    const request = new Request("http://command.invalid/", { method: "POST", headers });
-    const _meta = {
-      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-      "io.modelcontextprotocol/clientInfo": { name: "stranger", version: "1" },
-      "io.modelcontextprotocol/clientCapabilities": {},
-    };
-    const body = { jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta } };
-    return house.handle(request, { body, address: "203.0.113.1" }, () => {});
-  };
-  expect(await (await call()).json()).toMatchObject({
+  expect(await (await listTools(house)).json()).toMatchObject({
     id: 1,
     error: { message: expect.stringContaining("has ended with code 7") },
   });
   time.offsetMs += 1_000;
-  expect((await call()).status).toBe(200);
+  expect((await listTools(house)).status).toBe(200);
 }, 10_000);
 
 // Else goods that are paid for come in the stream of a free call of the same id, and their own stream has nothing.

@@ -4,6 +4,7 @@ import { afterEach, expect, test } from "vitest";
 import { CommandHouse, type CommandSettings } from "../../../src/stdio/command-house.ts";
 import { noting } from "../../support/mcp/command-notes.ts";
 import { MovableTime } from "../../support/movable-time.ts";
+import { listTools } from "./stateless-call.ts";
 
 const open: CommandHouse[] = [];
 afterEach(async () => {
@@ -46,24 +47,6 @@ function begin(house: CommandHouse, address = "203.0.113.1"): Promise<Response> 
   return house.handle(request, { body, address }, () => {});
 }
 
-/** By the revision without. */
-function call(house: CommandHouse, meta: object = {}): Promise<Response> {
-  const headers = {
-    ...JSON_LINES,
-    "MCP-Protocol-Version": "2026-07-28",
-    "Mcp-Method": "tools/list",
-  };
-  const request = new Request("http://command.invalid/", { method: "POST", headers });
-  const _meta = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": { name: "stranger", version: "1" },
-    "io.modelcontextprotocol/clientCapabilities": {},
-    ...meta,
-  };
-  const body = { jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta } };
-  return house.handle(request, { body, address: "203.0.113.1" }, () => {});
-}
-
 /** A program that does that with each request, whose `id` and `params` are there. */
 const answering = (does: string): string => `
   require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
@@ -79,14 +62,14 @@ test("an answer that nests without an end is told as none, and ends nothing", as
   const says = `say('"id":' + id + ',"result":{"content":' + ${DEEP} + '}')`;
   const { house } = houseOf(answering(says));
   expect(await (await begin(house)).text()).toContain("nested too deeply");
-  expect(await (await call(house)).json()).toMatchObject({
+  expect(await (await listTools(house)).json()).toMatchObject({
     id: 1,
     error: { code: -32_000, message: "The server's answer is nested too deeply." },
   });
   // A stream that has begun ends, too.
   const token = `say('"method":"notifications/progress","params":{"progressToken":' + params._meta.progressToken + ',"progress":1,"deep":' + ${DEEP} + '}');`;
   const { house: streaming } = houseOf(answering(token + token.replace(DEEP, "0") + says));
-  const told = await (await call(streaming, { progressToken: 7 })).text();
+  const told = await (await listTools(streaming, { progressToken: 7 })).text();
   expect(told).toContain('"progressToken":7');
   expect(told).toContain("nested too deeply");
 });
