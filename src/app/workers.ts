@@ -5,6 +5,7 @@ import { createServer, type AddressInfo } from "node:net";
 import type { ListenAddress } from "../config/config.ts";
 import { NO_CERTIFICATES } from "../certificates/told.ts";
 import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
+import { Owing } from "../payments/sale/owing.ts";
 import { Proofs } from "../payments/sale/proofs.ts";
 import { UnpaidWorks } from "../payments/sale/unpaid-work.ts";
 import { LocalPaymentService } from "../payments/sale/payment-service.ts";
@@ -150,11 +151,13 @@ class Desks {
   readonly #ground: DeskGround;
   readonly #ending = new Set<Promise<void>>();
   readonly #proofs = new Proofs();
+  readonly #owing: Owing;
   readonly #works: UnpaidWorks;
   #forked = 0;
 
   constructor(ground: DeskGround) {
     this.#ground = ground;
+    this.#owing = new Owing(ground.time);
     this.#works = new UnpaidWorks(ground.time);
   }
 
@@ -182,8 +185,9 @@ class Desks {
     const { logger, timeline } = telemetry;
     const { router: facilitator, feePayers, networks, guard, ledger, signers, holdings } = money;
     const life = ledger.worker(name);
-    const books = { redemptions: life, timeline, proofs: this.#proofs, works: this.#works };
-    const known = { feePayers, networks, guard, signers, holdings };
+    const books = { redemptions: life, timeline };
+    const shared = { proofs: this.#proofs, owing: this.#owing, works: this.#works };
+    const known = { feePayers, networks, guard, signers, holdings, ...shared };
     const lasting = { refundsLast: refundsLast(() => money.sales.config), logger, time };
     const payments = new LocalPaymentService({ facilitator, ...known, ...books, ...lasting });
     const { settlementWaitMs } = money.sales.config.limits;

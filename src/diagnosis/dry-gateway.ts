@@ -263,6 +263,7 @@ const ELSEWHERE: ReadonlySet<Decision["kind"]> = new Set(["free", "presented", "
 const BY_PROXY = [PROXY_UPSTREAM];
 
 const NO_PAYMENT_SERVICE: PaymentService = {
+  owe: () => undefined,
   identify: () => Promise.reject(unreachable()),
   prove: () => Promise.reject(unreachable()),
   signedIn: () => Promise.reject(unreachable()),

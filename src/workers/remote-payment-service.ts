@@ -55,6 +55,14 @@ export class RemotePaymentService implements PaymentService {
     return readIdentified(await this.#ask("identify", asked));
   }
 
+  /** Said at once, and taken back by giving the question up: it is never answered before. */
+  owe(stored: Promise<unknown>): void {
+    const over = new AbortController();
+    void stored.then(() => over.abort());
+    const options: CallOptions = { withinMs: LEDGER_MS, signal: over.signal };
+    this.#channel.call("owe", [], options).catch(() => undefined);
+  }
+
   /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */
   async step<Kind extends ServiceTransitionKind>(
     key: PaymentKey,

@@ -2,6 +2,7 @@
  * Where one worker's questions about money are answered, in the process that has it. The worker is a life of
  * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
  */
+import { once } from "node:events";
 import type { Begun, Settled } from "../payments/sale/admission.ts";
 import type {
   Identified,
@@ -76,6 +77,11 @@ export class WorkerSession {
           if (signal.aborted && isGranted) await life.step(key as PaymentKey, { kind: "released" });
           return outcome;
         }),
+      owe: async (_, signal) => {
+        const over = once(this.#within(signal), "abort");
+        payments.owe(over);
+        await over;
+      },
       answer: stored((key: PaymentKey) => payments.answer(key)),
       draw: stored((draws: readonly PotDraw[]) => life.pots.draw(draws)),
       balances: stored((pots: readonly string[]) => life.pots.balances(pots)),
@@ -144,8 +150,15 @@ export class WorkerSession {
    * The worker is gone: what it held is free when this resolves, but for payments that are being settled. Those
    * are free when their settlement has ended.
    */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#isClosed = true;
+    const freed = this.#free();
+    // What it was delivering has broken off.
+    this.#options.payments.owe(freed);
+    return freed;
+  }
+
+  async #free(): Promise<void> {
     await Promise.allSettled(this.#storing);
     const { life, logger, payments } = this.#options;
     payments.dropWorks();

@@ -2,6 +2,11 @@
 import { caughtBy, type Mutant } from "./mutant.ts";
 
 const GOODS = "test/integration/gateway/goods.test.ts";
+const RESETS = "test/unit/gateway/message/reset.test.ts";
+const LEAVING = "test/unit/payments/sale/leaving.test.ts";
+const OWING = "test/unit/payments/sale/owing.test.ts";
+const TILL = "test/unit/workers/till.test.ts";
+const SERVICE = "src/payments/sale/payment-service.ts";
 const INPUT = "test/integration/gateway/declared-input.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const SHOPS = "src/payments/sale/cheaper-shop.ts";
@@ -13,6 +18,31 @@ const MACHINE = "src/ledger/machine.ts";
 const PAYWALL = "src/payments/sale/paywall.ts";
 
 export const GOODS_MUTANTS: readonly Mutant[] = [
+  caughtBy(RESETS, "takes what is lost half a minute behind its answer for read", {
+    file: "src/gateway/message/reset.ts",
+    find: "const RESET_WITHIN_MS = 30_000;",
+    put: "const RESET_WITHIN_MS = 5_000;",
+  }),
+  caughtBy(LEAVING, "does not wait until it is stored what is owed", {
+    file: SERVICE,
+    find: "if (owing !== undefined) await owing;",
+    put: "",
+  }),
+  caughtBy(TILL, "tells no other worker that something has broken off", {
+    file: "src/workers/remote-payment-service.ts",
+    find: 'this.#channel.call("owe", [], options).catch(() => undefined);',
+    put: "void options;",
+  }),
+  caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
+    file: "src/workers/worker-session.ts",
+    find: "this.#options.payments.owe(freed);",
+    put: "",
+  }),
+  caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
+    file: "src/payments/sale/owing.ts",
+    find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',
+    put: 'Promise.race([stored, once(this.#time.timeout(OWING_MS * 2), "abort")])',
+  }),
   caughtBy(GOODS, "leads on to what costs more", {
     file: SHOPS,
     find: "isNoMore(asked, paid) && sameAddress(asked.payTo, paid.payTo)",

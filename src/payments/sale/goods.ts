@@ -38,9 +38,6 @@ interface Delivering {
 /** How long a download is owed whose client closed its connection at once, milliseconds. */
 const CLOSED_OWED_MS = 30_000;
 
-/** Longest that a new payment waits until it is stored that others have broken off, milliseconds. */
-const OWING_MS = 2_000;
-
 export interface GoodsOptions {
   readonly payments: PaymentService;
   readonly logger: Logger;
@@ -50,28 +47,15 @@ export interface GoodsOptions {
 export class Goods {
   readonly #options: GoodsOptions;
   readonly #payments: PaymentService;
-  /** Deliveries that have broken off, until that is stored. */
-  readonly #owing = new Set<Promise<void>>();
 
   constructor(options: GoodsOptions) {
     this.#options = options;
     this.#payments = options.payments;
   }
 
-  get isOwing(): boolean {
-    return this.#owing.size > 0;
-  }
-
-  /** What has broken off by now is stored, or has had its time: a payer who comes again may be owed it. */
-  async owed(): Promise<void> {
-    const { time } = this.#options;
-    const late = once(time.timeout(OWING_MS), "abort");
-    await Promise.race([Promise.all(this.#owing), late]);
-  }
-
   #owe(recorded: Promise<void>): Promise<void> {
-    this.#owing.add(recorded);
-    return recorded.finally(() => this.#owing.delete(recorded));
+    this.#payments.owe(recorded);
+    return recorded;
   }
 
   paid(key: PaymentKey, settled: Deliverable, delivering: Delivering, answer?: HeldGoods): Paid {

@@ -47,6 +47,7 @@ import type { HolderTerms, Holding } from "../../x402/holding.ts";
 import { checksumAddress } from "../../x402/address.ts";
 import type { Holdings, ShownHolder } from "./holdings.ts";
 import type { SaleGuard } from "./sale-guard.ts";
+import { Owing } from "./owing.ts";
 import { Proofs } from "./proofs.ts";
 import { Recognition, type Recognized, type SigningIn, type Memberships } from "./recognition.ts";
 import { Settlement } from "./sale-settlement.ts";
@@ -106,6 +107,8 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>>;
+  /** A delivery has broken off: who asks for what he is owed waits until that is stored. `stored` never rejects. */
+  owe(stored: Promise<unknown>): void;
   /**
    * The payment of that first use, else for the offer that it fits best and that is not refused at
    * once. `misnamed`: something else has its identifier; `repriced`: it has paid for a request of another price. Costs no write. Throws what the ledger throws.
@@ -181,6 +184,8 @@ export interface PaymentServiceOptions {
   readonly holdings?: Pick<Holdings, "accountOf" | "of"> | undefined;
   /** Those of all payment services of this process. Default: its own. */
   readonly proofs?: Proofs;
+  /** The same of what is about to be owed. */
+  readonly owing?: Owing;
   /** The same of the work that is done before it is paid. */
   readonly works?: UnpaidWorks;
   readonly logger: Logger;
@@ -196,6 +201,7 @@ export class LocalPaymentService implements PaymentService {
   readonly #settlement: Settlement;
   readonly #choosing: Choosing;
   readonly #proofs: Proofs;
+  readonly #owing: Owing;
   readonly #recognition: Recognition;
   readonly #guard: Guard | undefined;
   readonly #holdings: PaymentServiceOptions["holdings"];
@@ -205,6 +211,7 @@ export class LocalPaymentService implements PaymentService {
     const { facilitator, redemptions, proofs = new Proofs() } = options;
     const { feePayers = NO_FEE_PAYERS, networks = ALL_OPEN } = options;
     this.#proofs = proofs;
+    this.#owing = options.owing ?? new Owing(options.time);
     this.#recognition = new Recognition(options, (request) => this.read(request));
     this.#guard = options.guard;
     this.#holdings = options.holdings;
@@ -214,10 +221,16 @@ export class LocalPaymentService implements PaymentService {
     this.#choosing = { facilitator, feePayers, networks };
   }
 
+  owe(stored: Promise<unknown>): void {
+    this.#owing.add(stored);
+  }
+
   async identify(
     presented: Identifying,
   ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>> {
     const { payment, binding, target, identifier } = presented;
+    const owing = this.#owing.settled();
+    if (owing !== undefined) await owing;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");
     const { request: stored } = recalled;

@@ -223,7 +223,6 @@ export class Paywall {
   async #identify(presented: Presented): Promise<Identified | Admission> {
     const { payment, accepted, accepts, exactly, isSettledAfter } = presented;
     const { binding, target, route, identifier, misnamed } = presented;
-    if (this.#goods.isOwing) await this.#goods.owed();
     try {
       const offered = { payment, accepted, accepts, exactly, isSettledAfter };
       const asked = { ...offered, binding, target, route, identifier };

@@ -1,4 +1,5 @@
 import { Payment } from "../../../src/payments/facilitator.ts";
+import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { LedgerConflict } from "../../../src/ledger/ledger.ts";
@@ -24,6 +25,11 @@ import { portPair } from "./port-pair.ts";
 import { workersStage } from "./workers-stage.ts";
 
 const { key } = examplePayment(1);
+
+/** All that a payment waits for where nothing holds it up. */
+async function hasBeenLookedAt(): Promise<void> {
+  for (let turns = 0; turns < 50; turns += 1) await turn();
+}
 
 describe("a payment at a worker", () => {
   it("is verified, settled and admitted, and delivered it is sold, its answer kept for its sibling", async () => {
@@ -56,6 +62,21 @@ describe("a payment at a worker", () => {
     await collectedOf(await other.paywall.admit(presented(2)))();
     await paidOf(await other.paywall.admit(presented(3))).delivered();
     expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("is owed at its sibling from when its download breaks off, before that is stored", async () => {
+    const storing = Promise.withResolvers<void>();
+    const { facilitator, worker } = await workersStage({}, { unread: storing.promise });
+    const [one, other] = [worker("1"), worker("2")];
+    const reset = Promise.withResolvers<(how: "reset") => void>();
+    const watched = presented(1, { onReset: reset.resolve, repeats: 3 });
+    await paidOf(await one.paywall.admit(watched)).delivered(undefined, 60_000);
+    (await reset.promise)("reset");
+    const again = other.paywall.admit(presented(2, { repeats: 3 }));
+    await hasBeenLookedAt();
+    storing.resolve();
+    await paidOf(await again).delivered(undefined, 60_000);
+    expect(facilitator.settled).toHaveLength(1);
   });
 
   it("that is presented at both at once is settled once and sold once", async () => {
@@ -239,6 +260,20 @@ describe("the death of a worker", () => {
       expect(paid.answer).toBe("here");
       await paid.delivered();
     }
+  });
+
+  it("leaves what it was delivering to whoever comes for it at once, and signs anew", async () => {
+    const ending = Promise.withResolvers<void>();
+    const { facilitator, worker } = await workersStage({}, { end: ending.promise });
+    const [one, other] = [worker("1"), worker("2")];
+    paidOf(await one.paywall.admit(presented(1)));
+    const dead = one.die();
+    const again = other.paywall.admit(presented(2));
+    await hasBeenLookedAt();
+    ending.resolve();
+    await dead;
+    await paidOf(await again).delivered();
+    expect(facilitator.settled).toHaveLength(1);
   });
 
   it("breaks its delivery, which its sibling tries again; its own end is not noted any more", async () => {

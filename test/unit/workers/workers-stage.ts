@@ -2,7 +2,7 @@
 import { onTestFinished } from "vitest";
 import { Paywall } from "../../../src/payments/sale/paywall.ts";
 import { LocalPaymentService } from "../../../src/payments/sale/payment-service.ts";
-import type { Ledger } from "../../../src/ledger/ledger.ts";
+import type { Ledger, WorkerLife } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
@@ -10,6 +10,7 @@ import { Channel } from "../../../src/workers/channel.ts";
 import { WorkerSession } from "../../../src/workers/worker-session.ts";
 import { RemotePots } from "../../../src/workers/remote-pots.ts";
 import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
+import { Owing } from "../../../src/payments/sale/owing.ts";
 import { UnpaidWorks } from "../../../src/payments/sale/unpaid-work.ts";
 import { SaleGuard, type SaleRules } from "../../../src/payments/sale/sale-guard.ts";
 import { ActedFacilitator, ALL_SOLD } from "../payments/sale/paywall-stage.ts";
@@ -31,14 +32,21 @@ export interface WorkersStage {
   readonly worker: (name: string) => StagedWorker;
 }
 
+/** What is stored for a worker only behind another event: a step of that kind, or that what it held is free. */
+type Slow = Readonly<Record<string, Promise<void>>>;
+
 /** @param rules default: all is sold to everybody */
-export async function workersStage(rules: Partial<SaleRules> = {}): Promise<WorkersStage> {
+export async function workersStage(
+  rules: Partial<SaleRules> = {},
+  slow: Slow = {},
+): Promise<WorkersStage> {
   const time = systemTime;
   const ledger = await openSqliteLedger({ path: ":memory:", time, life: "first" });
   const facilitator = new ActedFacilitator(ledger);
   const logger = createLogger({ level: "silent", format: "json" });
   const guard = new SaleGuard({ ledger, rules: { ...ALL_SOLD, ...rules }, logger, time });
   const works = new UnpaidWorks(time);
+  const owing = new Owing(time);
   const closing = new AbortController();
   onTestFinished(async () => {
     closing.abort();
@@ -48,13 +56,14 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
     ledger,
     facilitator,
     worker: (name) => {
-      const life = ledger.worker(name);
+      const life = slowed(ledger.worker(name), slow);
       const desk = new WorkerSession({
         life,
         payments: new LocalPaymentService({
           facilitator,
           redemptions: life,
           guard,
+          owing,
           works,
           logger,
           time,
@@ -81,4 +90,18 @@ export async function workersStage(rules: Partial<SaleRules> = {}): Promise<Work
       };
     },
   };
+}
+
+function slowed(life: WorkerLife, slow: Slow): WorkerLife {
+  return new Proxy(life, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      if (name !== "step" && name !== "end") return member.bind(target);
+      return async (...words: readonly unknown[]): Promise<unknown> => {
+        await slow[name === "end" ? name : String(Object(words[1]).kind)];
+        return Reflect.apply(member, target, words);
+      };
+    },
+  });
 }
