@@ -20,6 +20,7 @@ const UNBUFFERED = "nginx, unbuffered";
 const HAPROXY = "HAProxy";
 const HTTP_PROXY = "http-proxy-3";
 const REPLY_FROM = "@fastify/reply-from";
+export const CONSTANT = "node:http, a constant";
 const MIDDLEWARE = "express + h-p-middleware";
 export const X402 = "x402-express + h-p-middleware";
 
@@ -35,7 +36,7 @@ export const PROXIES = [
   X402,
 ] as const;
 
-export type ProxyName = (typeof PROXIES)[number] | typeof OURS_BEFORE;
+export type ProxyName = (typeof PROXIES)[number] | typeof CONSTANT | typeof OURS_BEFORE;
 
 /** What takes part: those that are named, or, where a version before ours is given, only these two. */
 export function against(names: readonly ProxyName[]): readonly ProxyName[] {
@@ -160,6 +161,11 @@ export class Stage implements AsyncDisposable {
         return startProgram(new URL("../contenders/http-proxy-3.ts", import.meta.url), [backend]);
       case REPLY_FROM:
         return startProgram(new URL("../contenders/reply-from.ts", import.meta.url), [backend]);
+      case CONSTANT: {
+        const { url } = await this.server(OURS);
+        const sold = `${url}${PRICED_ROUTES[0]}`;
+        return startProgram(new URL("../contenders/constant.ts", import.meta.url), [sold]);
+      }
       case MIDDLEWARE:
         return startProgram(new URL("../contenders/express-middleware.ts", import.meta.url), [
           backend,
