@@ -30,13 +30,18 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(TILL, "tells no other worker that something has broken off", {
     file: "src/workers/remote-payment-service.ts",
-    find: 'this.#channel.call("owe", [], options).catch(() => undefined);',
+    find: 'this.#channel.call("owe", [payer], options).catch(() => undefined);',
     put: "void options;",
   }),
   caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
     file: "src/workers/worker-session.ts",
-    find: "this.#options.payments.owe(freed);",
+    find: "this.#options.payments.owe(null, freed);",
     put: "",
+  }),
+  caughtBy(OWING, "has everybody wait for what a stranger breaks off", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#under.set(payer, all);",
+    put: "this.#under.set(null, all);",
   }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",

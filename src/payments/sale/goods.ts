@@ -9,7 +9,8 @@ import {
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
-import type { PaymentKey } from "../../x402/payment-key.ts";
+import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Payment } from "../facilitator.ts";
 import {
   NOT_LOOKED_UP,
@@ -35,6 +36,14 @@ interface Delivering {
   readonly land: () => void;
 }
 
+/** What has gone to its client. */
+interface Sent extends Pick<GoodsRequest, "onReset"> {
+  readonly key: PaymentKey;
+  /** What it was paid with. */
+  readonly request: FacilitatorRequest;
+  readonly isDownload: boolean;
+}
+
 /** How long a download is owed whose client closed its connection at once, milliseconds. */
 const CLOSED_OWED_MS = 30_000;
 
@@ -53,18 +62,20 @@ export class Goods {
     this.#payments = options.payments;
   }
 
-  #owe(recorded: Promise<void>): Promise<void> {
-    this.#payments.owe(recorded);
+  #owe({ paymentPayload }: FacilitatorRequest, recorded: Promise<void>): Promise<void> {
+    this.#payments.owe(payerOf(paymentPayload), recorded);
     return recorded;
   }
 
   paid(key: PaymentKey, settled: Deliverable, delivering: Delivering, answer?: HeldGoods): Paid {
     const { payment, presented, terms, land } = delivering;
+    const { request } = payment;
+    const { onReset } = presented;
     const { target } = terms;
     return {
       key,
       settlement: settled.settlement,
-      terms: payment.request.paymentRequirements,
+      terms: request.paymentRequirements,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       isRepeat: false,
@@ -76,12 +87,14 @@ export class Goods {
         const recorded = this.record(key, ended).finally(land);
         const isDownload = again !== undefined;
         if (isDownload || kept !== undefined) {
-          this.#watch(key, recorded, presented.onReset, isDownload);
+          this.#watch({ key, request, onReset, isDownload }, recorded);
         }
         return recorded;
       },
       undelivered: (attempt) =>
-        this.#owe(this.record(key, { kind: "undelivered", broken: attempt })).finally(land),
+        this.#owe(request, this.record(key, { kind: "undelivered", broken: attempt })).finally(
+          land,
+        ),
     };
   }
 
@@ -100,10 +113,10 @@ export class Goods {
       isLast: false,
       isRepeat: true,
       delivered: () => {
-        this.#watch(key, Promise.resolve(), onReset, true);
+        this.#watch({ key, request, onReset, isDownload: true }, Promise.resolve());
         return Promise.resolve();
       },
-      undelivered: () => this.#owe(this.record(key, { kind: "unread" })),
+      undelivered: () => this.#owe(request, this.record(key, { kind: "unread" })),
     };
   }
 
@@ -137,7 +150,7 @@ export class Goods {
   async #replay(
     key: PaymentKey,
     { readBodyHash, onReset }: GoodsRequest,
-    { target, claimant, proof }: ClaimTerms,
+    { target, claimant, proof, request }: ClaimTerms,
     { settlement }: SoldClaim,
   ): Promise<Admission> {
     // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
@@ -145,7 +158,7 @@ export class Goods {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.record(key, { kind: "collected" });
-      this.#watch(key, recorded, onReset, false);
+      this.#watch({ key, request, onReset, isDownload: false }, recorded);
       return recorded;
     };
     const asked = { target, bodyHash, claimant, proof };
@@ -159,15 +172,13 @@ export class Goods {
    * What was sent to its client is owed again: nobody else who shows the payment says that. A download whose client
    * closed its connection at once is so for a moment: he may have all of it, and one that broke off tries again by then.
    */
-  #watch(
-    key: PaymentKey,
-    recorded: Promise<void>,
-    onReset: GoodsRequest["onReset"],
-    isDownload: boolean,
-  ): void {
+  #watch({ key, request, onReset, isDownload }: Sent, recorded: Promise<void>): void {
     onReset((how) => {
       if (how === "closed" && !isDownload) return;
-      const unread = this.#owe(recorded.then(() => this.record(key, { kind: "unread" })));
+      const unread = this.#owe(
+        request,
+        recorded.then(() => this.record(key, { kind: "unread" })),
+      );
       if (how === "closed") void unread.then(() => this.#forgetLater(key));
     });
   }
