@@ -43,6 +43,11 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "this.#under.set(payer, all);",
     put: "this.#under.set(null, all);",
   }),
+  caughtBy(LEAVING, "forgets what broke off, since it had been closed in good order before", {
+    file: "src/payments/sale/goods.ts",
+    find: "if (this.#forgetting.get(key) !== mark) return;",
+    put: "",
+  }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
     find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',

@@ -56,14 +56,17 @@ export interface GoodsOptions {
 export class Goods {
   readonly #options: GoodsOptions;
   readonly #payments: PaymentService;
+  /** Downloads that are owed for a moment, by which break of theirs: the last one says until when. */
+  readonly #forgetting = new Map<PaymentKey, symbol>();
 
   constructor(options: GoodsOptions) {
     this.#options = options;
     this.#payments = options.payments;
   }
 
-  #owe({ paymentPayload }: FacilitatorRequest, recorded: Promise<void>): Promise<void> {
-    this.#payments.owe(payerOf(paymentPayload), recorded);
+  #owe({ key, request }: Pick<Sent, "key" | "request">, recorded: Promise<void>): Promise<void> {
+    this.#forgetting.delete(key);
+    this.#payments.owe(payerOf(request.paymentPayload), recorded);
     return recorded;
   }
 
@@ -92,9 +95,10 @@ export class Goods {
         return recorded;
       },
       undelivered: (attempt) =>
-        this.#owe(request, this.record(key, { kind: "undelivered", broken: attempt })).finally(
-          land,
-        ),
+        this.#owe(
+          { key, request },
+          this.record(key, { kind: "undelivered", broken: attempt }),
+        ).finally(land),
     };
   }
 
@@ -116,7 +120,7 @@ export class Goods {
         this.#watch({ key, request, onReset, isDownload: true }, Promise.resolve());
         return Promise.resolve();
       },
-      undelivered: () => this.#owe(request, this.record(key, { kind: "unread" })),
+      undelivered: () => this.#owe({ key, request }, this.record(key, { kind: "unread" })),
     };
   }
 
@@ -176,15 +180,20 @@ export class Goods {
     onReset((how) => {
       if (how === "closed" && !isDownload) return;
       const unread = this.#owe(
-        request,
+        { key, request },
         recorded.then(() => this.record(key, { kind: "unread" })),
       );
-      if (how === "closed") void unread.then(() => this.#forgetLater(key));
+      if (how === "reset") return;
+      const mark = Symbol(key);
+      this.#forgetting.set(key, mark);
+      void unread.then(() => this.#forgetLater(key, mark));
     });
   }
 
-  async #forgetLater(key: PaymentKey): Promise<void> {
+  async #forgetLater(key: PaymentKey, mark: symbol): Promise<void> {
     await once(this.#options.time.timeout(CLOSED_OWED_MS), "abort");
+    if (this.#forgetting.get(key) !== mark) return;
+    this.#forgetting.delete(key);
     await this.record(key, { kind: "collected" });
   }
 

@@ -101,6 +101,34 @@ describe("a payer whose download broke off", () => {
     },
   );
 
+  it("is owed it for as long as any, where an earlier one of it was closed in good order", async () => {
+    const { paywall, facilitator, time } = await broken("closed", Promise.resolve());
+    await time.advance(29_000);
+    const again = await paywall.admit(presented(1, { repeats: 3 }));
+    await paidOf(again).undelivered(BROKEN);
+    await time.advance(2_000);
+    await paidOf(await paywall.admit(presented(2, { repeats: 3 }))).delivered(undefined, 60_000);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is owed it for half a minute where it was closed in good order, counted from the last time", async () => {
+    const { paywall, facilitator, time } = await broken("closed", Promise.resolve());
+    await time.advance(29_000);
+    let broke: (how: "closed") => void = () => undefined;
+    const onReset: Presented["onReset"] = (listener) => void (broke = listener);
+    const again = await paywall.admit(presented(1, { onReset, repeats: 3 }));
+    await paidOf(again).delivered(undefined, 60_000);
+    broke("closed");
+    await time.advance(29_000);
+    const third = await paywall.admit(presented(2, { onReset, repeats: 3 }));
+    await paidOf(third).delivered(undefined, 60_000);
+    expect(facilitator.settled).toHaveLength(1);
+    broke("closed");
+    await time.advance(31_000);
+    await paidOf(await paywall.admit(presented(3, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
   it("has nobody else wait for that", async () => {
     const { paywall, facilitator } = await broken("reset", new Promise<void>(() => undefined));
     const { payment } = presented(2);
