@@ -48,6 +48,18 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "if (this.#forgetting.get(key) !== mark) return;",
     put: "",
   }),
+  caughtBy(CONTRACT, "takes what is being fetched again for had, whoever dies meanwhile", {
+    file: DELIVERIES,
+    find: "const held = { holder: moment.life, isLeft: true };",
+    put: "const held = { holder: moment.life, isLeft: false };",
+  }),
+  caughtBy(TILL, "takes what has been fetched again for owed for ever", {
+    file: "src/payments/sale/goods.ts",
+    find: `        const recorded = this.record(key, { kind: "collected" });
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+    put: `        const recorded = Promise.resolve();
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+  }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
     find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',

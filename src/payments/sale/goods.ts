@@ -117,8 +117,9 @@ export class Goods {
       isLast: false,
       isRepeat: true,
       delivered: () => {
-        this.#watch({ key, request, onReset, isDownload: true }, Promise.resolve());
-        return Promise.resolve();
+        const recorded = this.record(key, { kind: "collected" });
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);
+        return recorded;
       },
       undelivered: () => this.#owe({ key, request }, this.record(key, { kind: "unread" })),
     };
