@@ -60,6 +60,26 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     put: `        const recorded = Promise.resolve();
         this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
   }),
+  caughtBy(GOODS, "tells who was cut to pay for the rest of a kept answer", {
+    file: "src/payments/sale/goods.ts",
+    find: "return whole !== null && (await give(whole)) ? replayed : USED;",
+    put: "return USED;",
+  }),
+  caughtBy(GOODS, "gives a kept part to who asks for another", {
+    file: "src/payments/sale/goods.ts",
+    find: "response.status === WHOLE ? await",
+    put: "response.status > 0 ? await",
+  }),
+  caughtBy(GOODS, "gives a kept answer to who asks for a part in other units", {
+    file: "src/gateway/message/request-body.ts",
+    find: 'if (!/^\\s*bytes=/i.test(headers.range ?? "")) return null;',
+    put: "",
+  }),
+  caughtBy(GOODS, "gives a kept answer to who only compares his own", {
+    file: "src/gateway/message/request-body.ts",
+    find: "return isOfBytes ? HASH_OF_NOTHING : null;",
+    put: "return HASH_OF_NOTHING;",
+  }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
     find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',

@@ -44,6 +44,9 @@ interface Sent extends Pick<GoodsRequest, "onReset"> {
   readonly isDownload: boolean;
 }
 
+/** Of an answer that is no part. */
+const WHOLE = 200;
+
 /** How long a download is owed whose client closed its connection at once, milliseconds. */
 const CLOSED_OWED_MS = 30_000;
 
@@ -166,11 +169,17 @@ export class Goods {
       this.#watch({ key, request, onReset, isDownload: false }, recorded);
       return recorded;
     };
-    const asked = { target, bodyHash, claimant, proof };
     const response = await this.#payments.answer(key);
     if (response === undefined) return USED;
-    const isGiven = await this.#payments.step(key, { kind: "replay", asked });
-    return isGiven ? { kind: "replayed", key, settlement, response, collected } : USED;
+    const give = (hash: string): Promise<boolean> => {
+      const asked = { target, bodyHash: hash, claimant, proof };
+      return this.#payments.step(key, { kind: "replay", asked });
+    };
+    const replayed = { kind: "replayed", key, settlement, response, collected } as const;
+    if (await give(bodyHash)) return replayed;
+    // Who was cut comes for the rest: he has the whole of what is there, or would be told to pay for it.
+    const whole = response.status === WHOLE ? await readBodyHash(true, true) : null;
+    return whole !== null && (await give(whole)) ? replayed : USED;
   }
 
   /**
