@@ -99,7 +99,7 @@ export function goodsRequest(
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
     ...(plan.metering !== undefined && { isMetered: true }),
     ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
-    readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+    readBodyHash: async (...how) => (await visitor.replaying?.readBodyHash(...how)) ?? null,
   };
 }
 

@@ -30,13 +30,55 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(TILL, "tells no other worker that something has broken off", {
     file: "src/workers/remote-payment-service.ts",
-    find: 'this.#channel.call("owe", [], options).catch(() => undefined);',
+    find: 'this.#channel.call("owe", [payer], options).catch(() => undefined);',
     put: "void options;",
   }),
   caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
     file: "src/workers/worker-session.ts",
-    find: "this.#options.payments.owe(freed);",
+    find: "this.#options.payments.owe(null, freed);",
     put: "",
+  }),
+  caughtBy(OWING, "has everybody wait for what a stranger breaks off", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#under.set(payer, all);",
+    put: "this.#under.set(null, all);",
+  }),
+  caughtBy(LEAVING, "forgets what broke off, since it had been closed in good order before", {
+    file: "src/payments/sale/goods.ts",
+    find: "if (this.#forgetting.get(key) !== mark) return;",
+    put: "",
+  }),
+  caughtBy(CONTRACT, "takes what is being fetched again for had, whoever dies meanwhile", {
+    file: DELIVERIES,
+    find: "const held = { holder: moment.life, isLeft: true };",
+    put: "const held = { holder: moment.life, isLeft: false };",
+  }),
+  caughtBy(TILL, "takes what has been fetched again for owed for ever", {
+    file: "src/payments/sale/goods.ts",
+    find: `        const recorded = this.record(key, { kind: "collected" });
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+    put: `        const recorded = Promise.resolve();
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+  }),
+  caughtBy(GOODS, "tells who was cut to pay for the rest of a kept answer", {
+    file: "src/payments/sale/goods.ts",
+    find: "return whole !== null && (await give(whole)) ? replayed : USED;",
+    put: "return USED;",
+  }),
+  caughtBy(GOODS, "gives a kept part to who asks for another", {
+    file: "src/payments/sale/goods.ts",
+    find: "response.status === WHOLE ? await",
+    put: "response.status > 0 ? await",
+  }),
+  caughtBy(GOODS, "gives a kept answer to who asks for a part in other units", {
+    file: "src/gateway/message/request-body.ts",
+    find: 'if (!/^\\s*bytes=/i.test(headers.range ?? "")) return null;',
+    put: "",
+  }),
+  caughtBy(GOODS, "gives a kept answer to who only compares his own", {
+    file: "src/gateway/message/request-body.ts",
+    find: "return isOfBytes ? HASH_OF_NOTHING : null;",
+    put: "return HASH_OF_NOTHING;",
   }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",

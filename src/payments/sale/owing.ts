@@ -2,26 +2,43 @@
 import { once } from "node:events";
 import type { Time } from "../../time/time.ts";
 
-/** How long others wait for one of them, milliseconds. */
+/** How long their payers wait for one of them, milliseconds. */
 export const OWING_MS = 2_000;
 
 export class Owing {
   readonly #time: Time;
-  readonly #under = new Set<Promise<unknown>>();
+  /** By payer, all of his: whoever asks waits for one promise, however often he has broken off. */
+  readonly #under = new Map<string | null, Promise<void>>();
 
   constructor(time: Time) {
     this.#time = time;
   }
 
-  /** `stored` never rejects. */
-  add(stored: Promise<unknown>): void {
+  /**
+   * @param payer as `payerOf` names him, and nobody else waits: a stranger could have all wait who breaks off again and again.
+   *   null: anybody, where a worker has died
+   * @param stored never rejects
+   */
+  add(payer: string | null, stored: Promise<unknown>): void {
     const over = Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")]);
-    this.#under.add(over);
-    void over.then(() => this.#under.delete(over));
+    const all = this.#behind(payer, over);
+    this.#under.set(payer, all);
+    void this.#forget(payer, all);
   }
 
-  /** What has broken off by now is stored, or has had its time. Undefined: nothing has. */
-  settled(): Promise<unknown> | undefined {
-    return this.#under.size === 0 ? undefined : Promise.all(this.#under);
+  async #behind(payer: string | null, over: Promise<unknown>): Promise<void> {
+    await Promise.all([this.#under.get(payer), over]);
+  }
+
+  async #forget(payer: string | null, all: Promise<void>): Promise<void> {
+    await all;
+    if (this.#under.get(payer) === all) this.#under.delete(payer);
+  }
+
+  /** What of his has broken off by now is stored, or has had its time. Undefined: nothing has. */
+  settled(payer: () => string): Promise<unknown> | undefined {
+    if (this.#under.size === 0) return undefined;
+    const [his, anybodys] = [this.#under.get(payer()), this.#under.get(null)];
+    return his === undefined ? anybodys : Promise.all([his, anybodys]);
   }
 }

@@ -107,8 +107,11 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>>;
-  /** A delivery has broken off: who asks for what he is owed waits until that is stored. `stored` never rejects. */
-  owe(stored: Promise<unknown>): void;
+  /**
+   * A delivery has broken off: its payer, or null: anybody, waits until that is stored when he asks for what he is owed.
+   * `stored` never rejects.
+   */
+  owe(payer: string | null, stored: Promise<unknown>): void;
   /**
    * The payment of that first use, else for the offer that it fits best and that is not refused at
    * once. `misnamed`: something else has its identifier; `repriced`: it has paid for a request of another price. Costs no write. Throws what the ledger throws.
@@ -221,15 +224,15 @@ export class LocalPaymentService implements PaymentService {
     this.#choosing = { facilitator, feePayers, networks };
   }
 
-  owe(stored: Promise<unknown>): void {
-    this.#owing.add(stored);
+  owe(...said: Parameters<PaymentService["owe"]>): void {
+    this.#owing.add(...said);
   }
 
   async identify(
     presented: Identifying,
   ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>> {
     const { payment, binding, target, identifier } = presented;
-    const owing = this.#owing.settled();
+    const owing = this.#owing.settled(() => payerOf(payment));
     if (owing !== undefined) await owing;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");

@@ -276,6 +276,22 @@ describe("the death of a worker", () => {
     expect(facilitator.settled).toHaveLength(1);
   });
 
+  it("leaves a download that it was giving once more to whoever comes for it, and signs anew", async () => {
+    const { facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    await paidOf(await one.paywall.admit(presented(1, { repeats: 3 }))).delivered(
+      undefined,
+      60_000,
+    );
+    paidOf(await one.paywall.admit(presented(1, { repeats: 3 })));
+    await one.die();
+    await paidOf(await other.paywall.admit(presented(2, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+    // That one was given.
+    await paidOf(await other.paywall.admit(presented(3, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
   it("breaks its delivery, which its sibling tries again; its own end is not noted any more", async () => {
     const { ledger, worker } = await workersStage();
     const [one, other] = [worker("1"), worker("2")];
