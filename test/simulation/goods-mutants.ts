@@ -33,6 +33,21 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: 'this.#channel.call("owe", [payer], options).catch(() => undefined);',
     put: "void options;",
   }),
+  caughtBy(OWING, "asks no worker whether it has seen that something broke off", {
+    file: "src/payments/sale/owing.ts",
+    find: "if (notice === undefined || !this.#begun.has(nameOf(buying()))) return this.#stored(buying);",
+    put: "if (notice !== undefined || this.#begun.size >= 0) return this.#stored(buying);",
+  }),
+  caughtBy(TILL, "remembers no sale that a worker has begun", {
+    file: "src/payments/sale/payment-service.ts",
+    find: 'if (transition.kind === "claim" && "terms" in transition) this.#begin(transition.terms);',
+    put: "",
+  }),
+  caughtBy(OWING, "remembers every sale that was ever begun", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#begun.delete(oldest);",
+    put: "",
+  }),
   caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
     file: "src/workers/worker-session.ts",
     find: "this.#options.payments.owe(null, freed);",
