@@ -37,13 +37,12 @@ import {
 } from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { offersOfAccount } from "./membership.ts";
-import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
 import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
-import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
+import { MAX_FOLLOWED, NOWHERE, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
-import { areEvents } from "./upstream/kept-answer.ts";
+import { areEvents, isPartOfLittle } from "./upstream/kept-answer.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
 import { unfitOf } from "./unfit.ts";
@@ -330,6 +329,8 @@ export class AnsweredSale {
   #isPart = false;
   /** `METHOD target` to which the backend has led the buyer, and that his payment is for. */
   #ledTo: string | null = null;
+  /** The backend has led him to where nobody gets. */
+  #isLost = false;
   readonly #followed: string[] = [];
 
   /** @param terms what was paid with; asked for where a redirect leads within our own host */
@@ -360,7 +361,9 @@ export class AnsweredSale {
   #judge(status: number, lines: readonly string[]): SaleVerdict {
     const { visitor, decision, snapshot } = this.#visit;
     const ground = { request: visitor.request, decision, snapshot, terms: this.#terms };
-    const led = readRedirect(status, lines, this.followed, ground);
+    const read = readRedirect(status, lines, this.followed, ground);
+    this.#isLost = read === NOWHERE;
+    const led = read === NOWHERE ? null : read;
     if (led !== null && this.#mayFollow(led)) {
       this.#followed.push(led.target);
       return "followed";
@@ -380,7 +383,7 @@ export class AnsweredSale {
   }
 
   isGoods(status: number): boolean {
-    if (this.hasFailed) return false;
+    if (this.hasFailed || this.#isLost) return false;
     return status < 400 || this.#visit.decision.plan.goods.has(status);
   }
 
@@ -415,7 +418,8 @@ export class AnsweredSale {
     const failed = this.#visit.decision.conversation?.left(sent);
     if (failed !== undefined && status !== null && status < 400) return failed;
     if (status === null || !this.isGoods(status)) {
-      return { sent, served: null, isBackends: status !== null && status >= SERVER_ERROR };
+      const isBackends = status !== null && (status >= SERVER_ERROR || this.#isLost);
+      return { sent, served: null, isBackends };
     }
     if (this.#ledTo !== null) {
       const led = { from: soldTarget(this.#visit.decision), to: this.#ledTo };
@@ -438,12 +442,6 @@ function repeatsOf({
 /** Whether a request is whole in its head, and an answer is all that comes of it. */
 function isPlain({ request, replaying }: Visitor): boolean {
   return replaying !== null && !hasRequestBody(request);
-}
-
-/** Of a part of what would be kept if it were asked for whole: an answer that is made anew may be sent in parts, too. */
-function isPartOfLittle(lines: readonly string[]): boolean {
-  const [, whole] = /\/(\d+)\s*$/.exec(valueOf(lines, "content-range") ?? "") ?? [];
-  return whole !== undefined && Number(whole) <= MAX_STORED_BODY_BYTES;
 }
 
 /**

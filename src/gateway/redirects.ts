@@ -40,6 +40,9 @@ export interface RedirectGround {
   readonly terms: () => PaymentRequirements;
 }
 
+/** Within our own origin, at a target that is refused as it is spelt: nobody gets there. */
+export const NOWHERE = "nowhere";
+
 /**
  * Null for an answer that is no redirect, and for one to another host, to what is not served, or to what costs more.
  * @param lines the raw lines of the backend's answer
@@ -50,7 +53,7 @@ export function readRedirect(
   lines: readonly string[],
   from: string,
   { request, decision, snapshot, terms }: RedirectGround,
-): Led | null {
+): Led | typeof NOWHERE | null {
   const by = REDIRECTS.get(status);
   const location = by === undefined ? undefined : valueOf(lines, "location");
   if (location === undefined) return null;
@@ -61,7 +64,7 @@ export function readRedirect(
   const isKept = by === "same" || asked === "HEAD" || (by === "post" && asked !== "POST");
   const method = isKept ? asked : "GET";
   const read = readTarget(method, pathBelow(ours, url) + url.search, snapshot.authorities);
-  if (read.kind !== "ok") return null;
+  if (read.kind !== "ok") return NOWHERE;
   const { raw: target, path } = read;
   const match = snapshot.router.match(method, path);
   const unmatched = match.kind === "unmatched" ? snapshot.unmatched : null;

@@ -2,6 +2,7 @@
 import { caughtBy, type Mutant } from "./mutant.ts";
 
 const GOODS = "test/integration/gateway/goods.test.ts";
+const LOST = "test/integration/gateway/goods-lost.test.ts";
 const RESETS = "test/unit/gateway/message/reset.test.ts";
 const LEAVING = "test/unit/payments/sale/leaving.test.ts";
 const OWING = "test/unit/payments/sale/owing.test.ts";
@@ -75,25 +76,35 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     put: `        const recorded = Promise.resolve();
         this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
   }),
-  caughtBy(GOODS, "tells who was cut to pay for the rest of a kept answer", {
+  caughtBy(LOST, "tells who was cut to pay for the rest of a kept answer", {
     file: "src/payments/sale/goods.ts",
     find: "return whole !== null && (await give(whole)) ? replayed : USED;",
     put: "return USED;",
   }),
-  caughtBy(GOODS, "gives a kept part to who asks for another", {
+  caughtBy(LOST, "gives a kept part to who asks for another", {
     file: "src/payments/sale/goods.ts",
     find: "response.status === WHOLE ? await",
     put: "response.status > 0 ? await",
   }),
-  caughtBy(GOODS, "gives a kept answer to who asks for a part in other units", {
+  caughtBy(LOST, "gives a kept answer to who asks for a part in other units", {
     file: "src/gateway/message/request-body.ts",
     find: 'if (!/^\\s*bytes=/i.test(headers.range ?? "")) return null;',
     put: "",
   }),
-  caughtBy(GOODS, "gives a kept answer to who only compares his own", {
+  caughtBy(LOST, "gives a kept answer to who only compares his own", {
     file: "src/gateway/message/request-body.ts",
     find: "return isOfBytes ? HASH_OF_NOTHING : null;",
     put: "return HASH_OF_NOTHING;",
+  }),
+  caughtBy(LOST, "sells a redirect to where nobody gets", {
+    file: "src/gateway/redirects.ts",
+    find: 'if (read.kind !== "ok") return NOWHERE;',
+    put: 'if (read.kind !== "ok") return null;',
+  }),
+  caughtBy(LOST, "takes a redirect to where nobody gets for its buyer's fault", {
+    file: "src/gateway/delivery.ts",
+    find: "(status >= SERVER_ERROR || this.#isLost)",
+    put: "status >= SERVER_ERROR",
   }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",

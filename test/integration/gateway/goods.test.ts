@@ -371,45 +371,6 @@ describe("a download", () => {
     expect(settledOf(shop)).toBe(2);
   });
 
-  test("that is kept is given whole to who was cut and comes for the rest, also with a new signature", async () => {
-    const small = LARGE.subarray(0, 50_000);
-    const shop = await shopOf(({ url, headers }, response) => {
-      if (headers.range === undefined && url !== "/unasked") response.end(small);
-      else response.writeHead(206, { "Content-Range": "bytes 0-4/5" }).end("01234");
-    }, repeating);
-    const client = new RawClient(shop.port, head());
-    await client.until("0123456789abcdef");
-    client.socket.resetAndDestroy();
-    await once(client.socket, "close");
-    await expect.poll(() => shop.gateway.work.inFlight).toBe(0);
-    const ifSame = { headers: ["Range", "bytes=100-", "If-Range", '"etag"'] };
-    expect(await buy(shop, ifSame)).toMatchObject({ status: 200, body: small });
-    const left = new RawClient(shop.port, head());
-    await left.until("0123456789abcdef");
-    left.socket.resetAndDestroy();
-    await expect
-      .poll(async () => (await shop.ledger.books.show(examplePayment(1).key))?.isLeft)
-      .toBe(true);
-    expect(await buy(shop, range("100-"), 2)).toMatchObject({ status: 200, body: small });
-    expect(settledOf(shop)).toBe(1);
-    // What is asked for in other units, or for a comparison, may be another answer.
-    for (const [number, lines] of [
-      [5, ["Range", "items=0-9"]],
-      [6, ["Range", "bytes=0-9", "If-None-Match", "*"]],
-    ] as const) {
-      expect(await buy(shop, {}, number)).toMatchObject({ status: 200 });
-      expect(await buy(shop, { headers: [...lines] }, number)).toMatchObject({ status: 402 });
-    }
-    // A part is for nobody who asks for another.
-    expect(await buy(shop, { path: "/part", ...range("0-4") }, 3)).toMatchObject({ status: 206 });
-    expect(await buy(shop, { path: "/part", ...range("2-4") }, 3)).toMatchObject({ status: 402 });
-    expect(await buy(shop, { path: "/part" }, 3)).toMatchObject({ status: 402 });
-    const unasked = { path: "/unasked" };
-    expect(await buy(shop, unasked, 4)).toMatchObject({ status: 206 });
-    expect(await buy(shop, { ...unasked, ...range("2-4") }, 4)).toMatchObject({ status: 402 });
-    expect(shop.asked).toHaveLength(5);
-  });
-
   test("of events or of a small answer is not fetched again", async () => {
     for (const type of ["text/event-stream", "text/plain"]) {
       const shop = await shopOf((_, response) => {
