@@ -33,7 +33,7 @@ function setUp(counts: () => Promise<PaymentCounts>) {
   const telemetry = { logger, metrics: new Metrics("test") };
   const time = new SteppedTime();
   const mechanism = mechanismOf({ "0xA": 10n ** 18n, "0xB": new Error("no answer") });
-  const mechanisms = [mechanism];
+  const mechanisms: ReturnType<typeof mechanismOf>[] = [mechanism];
   const gauges = startGauges({
     assetsOf: () => [],
     ledger: ledgerOf(counts),
@@ -67,16 +67,10 @@ describe("the gauges", () => {
   });
 
   test("of an account or a network that a reload has taken away are told no more", async () => {
-    const { gauges, mechanism, mechanisms, telemetry, time, value, bothRead } = setUp(
-      async () => COUNTS,
-    );
+    const { gauges, mechanisms, telemetry, time, value, bothRead } = setUp(async () => COUNTS);
     await bothRead();
     telemetry.metrics.networks.head("base", 1);
-    mechanisms[0] = {
-      ...mechanism,
-      accounts: ["0xC"],
-      balance: mechanismOf({ "0xC": 10n ** 16n }).balance,
-    };
+    mechanisms[0] = mechanismOf({ "0xC": 10n ** 16n });
     time.wakeAll();
     await bothRead();
     expect(await value("coinslot_wallet_settlements_left")).toEqual([10]);
