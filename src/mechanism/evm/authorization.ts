@@ -20,6 +20,7 @@ import type { Checked } from "../mechanism.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
+import { ownSignature } from "./wrapped-signature.ts";
 
 /** A parsed payment, and the token that it is in. Addresses and nonce in lower case, with `0x`. */
 export interface EvmCheckedAuthorization {
@@ -33,7 +34,7 @@ export interface EvmCheckedAuthorization {
   /** Unix seconds. */
   readonly validBefore: bigint;
   readonly nonce: string;
-  /** Hex without `0x`, lower case. */
+  /** Hex without `0x`, lower case, and without what ERC-6492 wraps it in. */
   readonly signature: string;
   /** The six members above as ABI words: both what was signed and what the token is called with. */
   readonly words: string;
@@ -208,7 +209,7 @@ function readMembers({ authorization, signature }: EvmPayload): Members | undefi
     validAfter,
     validBefore,
     nonce: nonce.toLowerCase(),
-    signature: signature.slice(2).toLowerCase(),
+    signature: ownSignature(signature.slice(2).toLowerCase()),
   };
 }
 
