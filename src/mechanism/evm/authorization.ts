@@ -157,7 +157,26 @@ function readAuthorization(
     uintWord(validAfter) +
     uintWord(validBefore) +
     nonce.slice(2);
-  return ok({ ...members, token, words, proven: isProven({ token, words, from, signature }) });
+  const unsigned = { token, words, from };
+  const proven = isProven({ ...unsigned, signature });
+  const own = proven ? undefined : withV(signature);
+  if (own !== undefined && isProven({ ...unsigned, signature: own })) {
+    return ok({ ...members, token, words, signature: own, proven: true });
+  }
+  return ok({ ...members, token, words, proven });
+}
+
+/** What tokens take in place of the parity, which some libraries write as the last byte. */
+const V_OF_PARITY: ReadonlyMap<string, string> = new Map([
+  ["00", "1b"],
+  ["01", "1c"],
+]);
+
+/** Undefined where it does not end with a parity. */
+function withV(signature: string): string | undefined {
+  if (signature.length !== SIGNATURE_DIGITS) return undefined;
+  const v = V_OF_PARITY.get(signature.slice(-2));
+  return v === undefined ? undefined : signature.slice(0, -2) + v;
 }
 
 /** Signatures of each token whose answer is remembered: a payment is read several times on its way. */

@@ -21,8 +21,6 @@ const NETWORKS = NETWORK_NAMES.map(networkOf).filter(
 );
 const NO_KEYS =
   "a key's has 65 bytes, and there is no code at the payer's address: a smart wallet pays once it is deployed";
-const PARITY = "its last byte is 0 or 1; the token takes 27 or 28";
-const V_OF_PARITY = 27;
 /** Some two dozen of each token, each a recovery: less than a millisecond for all. */
 const nearMisses = new WeakMap<Token, readonly NearMiss[]>();
 
@@ -31,25 +29,11 @@ export function nearMissOf(authorization: EvmCheckedAuthorization): string | und
   const { token, words, from, signature } = authorization;
   if (signature.length !== SIGNATURE_DIGITS) return NO_KEYS;
   const bytes = Buffer.from(signature, "hex");
-  if (isParity(bytes)) {
-    const digest = authorizationDigest(token, words);
-    return secp256k1.recover(digest, withV(bytes)) === from ? PARITY : undefined;
-  }
   let misses = nearMisses.get(token);
   if (misses === undefined) nearMisses.set(token, (misses = missesOf(token)));
   return misses.find((miss) => {
     return secp256k1.recover(authorizationDigest(miss.token, words), bytes) === from;
   })?.said;
-}
-
-/** Whether it ends with the parity alone, as some libraries for signing write it. */
-function isParity(bytes: Buffer): boolean {
-  return bytes.at(-1) === 0 || bytes.at(-1) === 1;
-}
-
-function withV(bytes: Buffer): Buffer {
-  const v = (bytes.at(-1) ?? 0) + V_OF_PARITY;
-  return Buffer.from([...bytes.subarray(0, -1), v]);
 }
 
 function missesOf({ asset, chainId }: Token): readonly NearMiss[] {

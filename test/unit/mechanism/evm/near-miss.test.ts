@@ -48,19 +48,6 @@ test("of a signature of somebody else's nothing is said", async () => {
   expect(await missOf({ overrides, chainId: 8453 })).toBeUndefined();
 });
 
-test("a key's own signature with its parity in place of 27 or 28 is told so, and nobody else's", async () => {
-  const corrupt: Signed["corrupt"] = (payment) => {
-    const { signature } = payment.payload;
-    const parity = signature.endsWith("1b") ? "00" : "01";
-    return {
-      ...payment,
-      payload: { ...payment.payload, signature: signature.slice(0, -2) + parity },
-    };
-  };
-  expect(await missOf({ corrupt })).toBe("its last byte is 0 or 1; the token takes 27 or 28");
-  expect(await missOf({ corrupt, overrides: { from: freshAccount().address } })).toBeUndefined();
-});
-
 test("a signature that is no key's is told to be of a wallet that is not there", async () => {
   const corrupt: Signed["corrupt"] = (payment) => {
     return { ...payment, payload: { ...payment.payload, signature: `0x${"1".repeat(192)}` } };
