@@ -14,6 +14,8 @@ const MIN_BYTES = 64 * 1024 + 1;
 const MAX_QUOTE_BYTES = 8 * 1024;
 /** Of one download, atomic units. */
 const PRICE = 1_000n;
+/** How long the gateway may take to start on a busy machine, milliseconds. */
+const START_MS = 60_000;
 /** What a buyer has. */
 const PURSE = 10n * PRICE;
 
@@ -142,7 +144,7 @@ unmatched: deny
 workers: ${workers}
 routes:${ROUTES}`;
   const served = await site.serve(yaml, { SIGNER: signer.privateKey });
-  await served.untilReady();
+  await served.untilReady(200, START_MS);
   return served;
 }
 
