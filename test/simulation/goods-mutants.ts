@@ -91,6 +91,16 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "(status >= SERVER_ERROR || this.#isLost)",
     put: "status >= SERVER_ERROR",
   }),
+  caughtBy(LOST, "gives parts of what its backend gives whole", {
+    file: "src/gateway/upstream/kept-answer.ts",
+    find: "kept.status !== 200 || !isGiven) return kept;",
+    put: "kept.status !== 200) return kept;",
+  }),
+  caughtBy(LOST, "gives the rest of another answer than the one that was cut", {
+    file: "src/gateway/upstream/kept-answer.ts",
+    find: "!known.includes(String(same))",
+    put: "false",
+  }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
     find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',
