@@ -220,6 +220,16 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "const unfit = isPaid ? await flight.presented.unfit?.() : null;",
     put: "const unfit = isPaid ? null : await flight.presented.unfit?.();",
   }),
+  caughtBy(INPUT, "takes JSON for none that begins with the mark of its byte order", {
+    file: "src/gateway/declared-input.ts",
+    find: "new TextDecoder().decode(body)",
+    put: 'body.toString("utf8")',
+  }),
+  caughtBy(INPUT, "judges what is in another charset", {
+    file: "src/gateway/declared-input.ts",
+    find: "if (OTHER_CHARSET.test(type)) return [];",
+    put: "",
+  }),
   caughtBy(INPUT, "waits for a pattern without end", {
     file: "src/gateway/declared-input.ts",
     find: "this.#slow.has(name) ? withinLook(look) : look()",
