@@ -22,6 +22,7 @@ import {
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
+import { CallRequest } from "./calls/call-request.ts";
 import { acceptable, type Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
 import {
@@ -39,7 +40,7 @@ import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { offersOfAccount } from "./membership.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
-import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
+import { meteredNote, meteredOf, usedOf, wasMetered } from "./metered-sale.ts";
 import { MAX_FOLLOWED, NOWHERE, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
 import { areEvents, isPartOfLittle } from "./upstream/kept-answer.ts";
@@ -96,7 +97,7 @@ export function goodsRequest(
     onGone: (listener) => visitor.onGone(listener),
     onReset: (listener) => visitor.onReset(listener),
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
-    ...(plan.metering !== undefined && { isMetered: true }),
+    isMetered: (paid) => plan.metering !== undefined || wasMetered(decision, paid),
     ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
     readBodyHash: async (...how) => (await visitor.replaying?.readBodyHash(...how)) ?? null,
   };
@@ -207,8 +208,7 @@ export async function deliver(
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
       const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
-      const used =
-        metered && noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
+      const used = usedOf({ visitor, decision }, paid, metered, telemetry);
       await paid.delivered(kept && { ...kept, isUncollected }, againMs, used);
     }
   }
@@ -377,9 +377,9 @@ export class AnsweredSale {
 
   #mayFollow({ method, isSameBackend }: Led): boolean {
     const { visitor, decision } = this.#visit;
-    if (decision.plan.redirects !== "follow" || !isPlain(visitor)) return false;
-    if (!isHarmless(method) || method !== visitor.request.method) return false;
-    return isSameBackend && this.#followed.length < MAX_FOLLOWED;
+    const follows = decision.plan.redirects === "follow" || visitor.request instanceof CallRequest;
+    if (!follows || !isPlain(visitor) || !isHarmless(method) || !isSameBackend) return false;
+    return method === visitor.request.method && this.#followed.length < MAX_FOLLOWED;
   }
 
   isGoods(status: number): boolean {

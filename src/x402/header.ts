@@ -2,6 +2,7 @@
  * `X-PAYMENT` and `X-PAYMENT-RESPONSE`, in version 2 `PAYMENT-SIGNATURE` and `PAYMENT-RESPONSE`: base64 of JSON in one
  * header line (protocol sections 2.2, 2.3). Decoding never throws: whatever a client sends is either a value or a refusal.
  */
+import { isUtf8 } from "node:buffer";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import { parsePaymentPayload, type Envelope } from "./schema.ts";
 import { PAYMENT_STATUS } from "./payment-status.ts";
@@ -43,10 +44,15 @@ const MAX_PAYMENT_HEADER_CHARACTERS = 4 * Math.ceil(MAX_PAYMENT_HEADER_BYTES / 3
 /** Standard or URL-safe alphabet, padded or not: both are in the field (RFC 4648 sections 4, 5). */
 const BASE64 = /^(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}$/;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
+const latin1 = (bytes: Buffer): string => bytes.toString("latin1");
 
-/** Reads the value of a payment's header. Refusals: `invalid_payload`, `invalid_x402_version`. */
+/**
+ * Reads the value of a payment's header. Refusals: `invalid_payload`, `invalid_x402_version`. In version 2 a payment repeats
+ * what the seller said of itself, and clients that write it with `btoa` alone write that in Latin-1.
+ */
 export function decodeEnvelope(value: string, version: X402Version): Result<Envelope, Refusal> {
-  const json = decodeBase64Json(value, PAYMENT_HEADERS[version]);
+  const otherwise = version === X402_VERSION_2 ? latin1 : undefined;
+  const json = decodeBase64Json(value, PAYMENT_HEADERS[version], otherwise);
   return json.ok ? parsePaymentPayload(json.value, version) : json;
 }
 
@@ -93,7 +99,12 @@ export function asciiJson(value: unknown): string {
   );
 }
 
-export function decodeBase64Json(value: string, header: string): Result<unknown, Refusal> {
+/** @param otherwise reads what is not UTF-8; default: that is refused */
+export function decodeBase64Json(
+  value: string,
+  header: string,
+  otherwise?: (bytes: Buffer) => string,
+): Result<unknown, Refusal> {
   const text = value.trim();
   const refused = (fault: string): Result<never, Refusal> => {
     return refuse("invalid_payload", `${header} ${fault}`);
@@ -105,7 +116,8 @@ export function decodeBase64Json(value: string, header: string): Result<unknown,
   const bytes = Buffer.from(text, "base64");
   if (bytes.length > MAX_PAYMENT_HEADER_BYTES) return refused(tooLarge);
   try {
-    return ok(JSON.parse(utf8.decode(bytes)));
+    const isOther = otherwise !== undefined && !isUtf8(bytes);
+    return ok(JSON.parse(isOther ? otherwise(bytes) : utf8.decode(bytes)));
   } catch {
     return refused("is not base64 of JSON in UTF-8");
   }

@@ -8,6 +8,7 @@ const LEAVING = "test/unit/payments/sale/leaving.test.ts";
 const OWING = "test/unit/payments/sale/owing.test.ts";
 const TILL = "test/unit/workers/till.test.ts";
 const SERVICE = "src/payments/sale/payment-service.ts";
+const REDIRECTED = "test/integration/redirected-ways.test.ts";
 const INPUT = "test/integration/gateway/declared-input.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const SHOPS = "src/payments/sale/cheaper-shop.ts";
@@ -33,6 +34,21 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     file: "src/workers/remote-payment-service.ts",
     find: 'this.#channel.call("owe", [payer], options).catch(() => undefined);',
     put: "void options;",
+  }),
+  caughtBy(OWING, "asks no worker whether it has seen that something broke off", {
+    file: "src/payments/sale/owing.ts",
+    find: "if (notice === undefined || !this.#begun.has(nameOf(buying()))) return this.#stored(buying);",
+    put: "if (notice !== undefined || this.#begun.size >= 0) return this.#stored(buying);",
+  }),
+  caughtBy(TILL, "remembers no sale that a worker has begun", {
+    file: "src/payments/sale/payment-service.ts",
+    find: 'if (transition.kind === "claim" && "terms" in transition) this.#begin(transition.terms);',
+    put: "",
+  }),
+  caughtBy(OWING, "remembers every sale that was ever begun", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#begun.delete(oldest);",
+    put: "",
   }),
   caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
     file: "src/workers/worker-session.ts",
@@ -248,5 +264,15 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     file: MACHINE,
     find: "row.binding !== null && mayCollect(row, terms);",
     put: "row.binding !== null;",
+  }),
+  caughtBy(REDIRECTED, "forgets behind a redirect what its payer's group pays", {
+    file: REDIRECTS,
+    find: "return acceptable({ ...presented, ...there, plan, offers, resource });",
+    put: "return offers.requirements(resource, acceptable(decision).length > 0 ? decision.version : 2);",
+  }),
+  caughtBy(REDIRECTED, "asks what is owed by the price of now behind a redirect", {
+    file: REDIRECTS,
+    find: "return label === decision.plan.label || isPaidWith(",
+    put: "return label === null || isPaidWith(",
   }),
 ];

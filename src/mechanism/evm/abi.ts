@@ -93,6 +93,12 @@ function readBytes(hex: string, at: number): string | undefined {
   return bytes.length === length ? bytes : undefined;
 }
 
+/** The `bytes` that are that argument of a call, counted from 0, in hex; undefined where they do not decode. */
+export function readBytesArgument(words: string, index: number): string | undefined {
+  const at = readSize(words, index * WORD);
+  return at === undefined ? undefined : readBytes(words, at);
+}
+
 /** What a contract said when it reverted, as short printable text; "" when it said nothing. */
 export function revertText(returnData: string): string {
   const selector = returnData.slice(0, 8);

@@ -20,6 +20,7 @@ import type { Checked } from "../mechanism.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
+import { ownSignature } from "./wrapped-signature.ts";
 
 /** A parsed payment, and the token that it is in. Addresses and nonce in lower case, with `0x`. */
 export interface EvmCheckedAuthorization {
@@ -33,7 +34,7 @@ export interface EvmCheckedAuthorization {
   /** Unix seconds. */
   readonly validBefore: bigint;
   readonly nonce: string;
-  /** Hex without `0x`, lower case. */
+  /** Hex without `0x`, lower case, and without what ERC-6492 wraps it in. */
   readonly signature: string;
   /** The six members above as ABI words: both what was signed and what the token is called with. */
   readonly words: string;
@@ -156,7 +157,26 @@ function readAuthorization(
     uintWord(validAfter) +
     uintWord(validBefore) +
     nonce.slice(2);
-  return ok({ ...members, token, words, proven: isProven({ token, words, from, signature }) });
+  const unsigned = { token, words, from };
+  const proven = isProven({ ...unsigned, signature });
+  const own = proven ? undefined : withV(signature);
+  if (own !== undefined && isProven({ ...unsigned, signature: own })) {
+    return ok({ ...members, token, words, signature: own, proven: true });
+  }
+  return ok({ ...members, token, words, proven });
+}
+
+/** What tokens take in place of the parity, which some libraries write as the last byte. */
+const V_OF_PARITY: ReadonlyMap<string, string> = new Map([
+  ["00", "1b"],
+  ["01", "1c"],
+]);
+
+/** Undefined where it does not end with a parity. */
+function withV(signature: string): string | undefined {
+  if (signature.length !== SIGNATURE_DIGITS) return undefined;
+  const v = V_OF_PARITY.get(signature.slice(-2));
+  return v === undefined ? undefined : signature.slice(0, -2) + v;
 }
 
 /** Signatures of each token whose answer is remembered: a payment is read several times on its way. */
@@ -208,7 +228,7 @@ function readMembers({ authorization, signature }: EvmPayload): Members | undefi
     validAfter,
     validBefore,
     nonce: nonce.toLowerCase(),
-    signature: signature.slice(2).toLowerCase(),
+    signature: ownSignature(signature.slice(2).toLowerCase()),
   };
 }
 

@@ -19,13 +19,15 @@ const SIGNATURE_DIGITS = 130;
 const NETWORKS = NETWORK_NAMES.map(networkOf).filter(
   (network): network is EvmNetwork => network.kind === "evm",
 );
+const NO_KEYS =
+  "a key's has 65 bytes, and there is no code at the payer's address: a smart wallet pays once it is deployed";
 /** Some two dozen of each token, each a recovery: less than a millisecond for all. */
 const nearMisses = new WeakMap<Token, readonly NearMiss[]>();
 
 /** Undefined where it is no such mistake. */
 export function nearMissOf(authorization: EvmCheckedAuthorization): string | undefined {
   const { token, words, from, signature } = authorization;
-  if (signature.length !== SIGNATURE_DIGITS) return undefined;
+  if (signature.length !== SIGNATURE_DIGITS) return NO_KEYS;
   const bytes = Buffer.from(signature, "hex");
   let misses = nearMisses.get(token);
   if (misses === undefined) nearMisses.set(token, (misses = missesOf(token)));

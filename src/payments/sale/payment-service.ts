@@ -232,7 +232,7 @@ export class LocalPaymentService implements PaymentService {
     presented: Identifying,
   ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>> {
     const { payment, binding, target, identifier } = presented;
-    const owing = this.#owing.settled(() => payerOf(payment));
+    const owing = this.#owing.settled(() => ({ payer: payerOf(payment), binding }));
     if (owing !== undefined) await owing;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");
@@ -297,6 +297,7 @@ export class LocalPaymentService implements PaymentService {
       const isBackends = "isBackends" in transition && transition.isBackends;
       this.#settlement.drop(key, isBackends ? "ours" : "spoilt");
     }
+    if (transition.kind === "claim" && "terms" in transition) this.#begin(transition.terms);
     const isRefundedLast = this.#refundsLast(networkOfKey(key));
     const isBroken = "broken" in transition && isRefundedLast;
     const asked = isBroken
@@ -307,6 +308,10 @@ export class LocalPaymentService implements PaymentService {
     }
     const change = this.#potOf(asked.terms.request);
     return this.#redemptions.step(key, { ...asked, terms: { ...asked.terms, change } });
+  }
+
+  #begin({ request, binding }: ClaimTerms): void {
+    this.#owing.begin(() => ({ payer: payerOf(request.paymentPayload), binding }));
   }
 
   /** Into which pot goes what its payer has paid and not used; undefined: nothing is prepaid in what it pays with. */

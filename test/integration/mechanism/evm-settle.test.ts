@@ -1,4 +1,4 @@
-import { encodeFunctionData, multicall3Abi, type Hex } from "viem";
+import { encodeFunctionData, multicall3Abi, serializeErc6492Signature, type Hex } from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { transferCall } from "../../../src/mechanism/evm/token.ts";
 import { MULTICALL3_ADDRESS, startChain, type Chain } from "../../support/chain.ts";
@@ -47,8 +47,10 @@ describe("on a chain that includes transactions at once", () => {
   });
   afterEach(() => chain.rpc("evm_setAutomine", [true]));
 
-  const accepted = (overrides: SignOptions["overrides"] = {}) =>
-    accept(evm, { account: payer.account, requirements: payFor(payee), overrides });
+  const accepted = (
+    overrides: SignOptions["overrides"] = {},
+    corrupt: SignOptions["corrupt"] = (same) => same,
+  ) => accept(evm, { account: payer.account, requirements: payFor(payee), overrides, corrupt });
 
   test("an EOA's payment is settled, and only once", async () => {
     const payment = await accepted();
@@ -76,6 +78,21 @@ describe("on a chain that includes transactions at once", () => {
     await evm.broadcast(signed, never);
     expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(wallet)).toBe(0n);
+    expect(await chain.balanceOf(payee.address)).toBe(10_000n);
+  });
+
+  test("one whose signature is wrapped (ERC-6492) is settled with the wallet's own", async () => {
+    const wallet = await chain.deployWallet(payer.address);
+    await chain.fund(wallet, 10_000n);
+    const corrupt: SignOptions["corrupt"] = (signed) => {
+      const signature = signed.payload.signature as Hex;
+      const wrapped = serializeErc6492Signature({ address: wallet, data: "0x01", signature });
+      return { ...signed, payload: { ...signed.payload, signature: wrapped } };
+    };
+    const payment = await accepted({ from: wallet }, corrupt);
+    const signed = await signDraft(evm, payment);
+    await evm.broadcast(signed, never);
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
   });
 

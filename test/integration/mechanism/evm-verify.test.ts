@@ -1,4 +1,11 @@
-import { parseAbi, encodeFunctionData, parseSignature, type Address, type Hex } from "viem";
+import {
+  parseAbi,
+  encodeFunctionData,
+  parseSignature,
+  serializeErc6492Signature,
+  type Address,
+  type Hex,
+} from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEvmMechanism, type EvmMechanismOptions } from "../../../src/mechanism/evm/evm.ts";
 import { cancelAuthorization } from "../../support/cancellation.ts";
@@ -74,6 +81,20 @@ async function verify(payment: EvmPayment, by = evm, wanted = requirements): Pro
 
 function sign(options: Partial<SignOptions> = {}): Promise<EvmPayment> {
   return signPayment({ account: payer.account, requirements, ...options });
+}
+
+function withSignature(payment: EvmPayment, signature: Hex): EvmPayment {
+  return { ...payment, payload: { ...payment.payload, signature } };
+}
+
+/** As wallets' programs write it that cannot know whether the wallet is deployed (ERC-6492). */
+function wrapped(payment: EvmPayment): EvmPayment {
+  const signature = serializeErc6492Signature({
+    address: "0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a",
+    data: "0x3ffba36f",
+    signature: payment.payload.signature as Hex,
+  });
+  return withSignature(payment, signature);
 }
 
 describe("an EOA's payment", () => {
@@ -237,6 +258,28 @@ describe("a smart wallet's payment (ERC-1271)", () => {
     const stranger = freshAccount();
     const forged = await sign({ account: stranger.account, overrides: { from: wallet } });
     expect(await verify(forged)).toMatch(/^invalid_exact_evm_payload_signature: /);
+  });
+
+  test("is valid in what ERC-6492 wraps its signature in, and refused in what is not so", async () => {
+    expect(await verify(await sign({ overrides: { from: wallet }, corrupt: wrapped }))).toBe(
+      "valid",
+    );
+    const odd = await sign({
+      overrides: { from: wallet },
+      corrupt: (payment) => withSignature(payment, `0x${"64".repeat(70)}${"6492".repeat(16)}`),
+    });
+    expect(await verify(odd)).toMatch(/^invalid_exact_evm_payload_signature: /);
+    const stranger = freshAccount();
+    const forged = { account: stranger.account, overrides: { from: wallet }, corrupt: wrapped };
+    expect(await verify(await sign(forged))).toMatch(/^invalid_exact_evm_payload_signature: /);
+  });
+
+  test("is refused before it is deployed, and says so", async () => {
+    const { address: from } = freshAccount();
+    const corrupt = (each: EvmPayment) => wrapped(withSignature(each, `0x${"11".repeat(96)}`));
+    expect(await verify(await sign({ overrides: { from }, corrupt }))).toMatch(
+      /^invalid_exact_evm_payload_signature: .* a smart wallet pays once it is deployed$/,
+    );
   });
 
   test("is refused for its signature before its balance", async () => {

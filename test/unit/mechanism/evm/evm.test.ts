@@ -236,12 +236,20 @@ describe("a signature is unproven", () => {
     ["empty", signature(() => "0x")],
     ["without its last byte", signature((hex) => hex.slice(0, -2))],
     ["with a byte more", signature((hex) => `${hex}00`)],
-    ["with v as 0 or 1", signature((hex) => hex.replace(/1b$/, "00").replace(/1c$/, "01"))],
     ["for another value", member("value", "10001")],
     ["for another nonce", member("nonce", `0x${"11".repeat(32)}`)],
     ["for another validAfter", member("validAfter", "1")],
   ] satisfies [string, Partial<SignOptions>][])("when it is %s", async (_title, options) => {
     expect(await check(options)).toMatchObject({ ok: true, value: { proven: false } });
+  });
+
+  test("not when its last byte is the parity: it is proven as with the v of that", async () => {
+    const whole = await sign();
+    const { signature: hex } = whole.payload;
+    const told = hex.replace(/1b$/, "00").replace(/1c$/, "01");
+    const paymentPayload = { ...whole, payload: { ...whole.payload, signature: told } };
+    const parsed = evm.parse({ paymentPayload, paymentRequirements: requirements });
+    expect(parsed).toMatchObject({ ok: true, value: { proven: true, signature: hex.slice(2) } });
   });
 });
 

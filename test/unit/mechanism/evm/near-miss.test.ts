@@ -47,3 +47,10 @@ test("of a signature of somebody else's nothing is said", async () => {
   expect(await missOf({ overrides })).toBeUndefined();
   expect(await missOf({ overrides, chainId: 8453 })).toBeUndefined();
 });
+
+test("a signature that is no key's is told to be of a wallet that is not there", async () => {
+  const corrupt: Signed["corrupt"] = (payment) => {
+    return { ...payment, payload: { ...payment.payload, signature: `0x${"1".repeat(192)}` } };
+  };
+  expect(await missOf({ corrupt })).toContain("a smart wallet pays once it is deployed");
+});
