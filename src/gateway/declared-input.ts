@@ -37,6 +37,8 @@ const MAX_LOOKS = 3;
 /** What has to be in a path where something of its pattern was copied as it is written. */
 const NAMES = /[:*{%]/;
 const NO_PATH = { values: {}, faults: [] } as const;
+/** In which a body is its backend's to read. */
+const OTHER_CHARSET = /;\s*charset="?(?!utf-?8\b)/i;
 /** What has a body that says what is asked for. */
 const BODY_METHODS: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
@@ -113,6 +115,7 @@ export class DeclaredInput {
     if (body.length === 0) return this.#body.isOptional ? [] : ["the body is missing"];
     const type = request.headers["content-type"] ?? "";
     if (this.#bodyType === "json") {
+      if (OTHER_CHARSET.test(type)) return [];
       const read = readJson(body);
       if (read === undefined) return ["the body is no JSON"];
       if (isRecord(read)) return firstOf(this.#body.faultsOf(() => read));
@@ -311,7 +314,8 @@ function readHeaders(headers: InboundRequest["headers"]): Values {
 
 function readJson(body: Buffer): unknown {
   try {
-    const read: unknown = JSON.parse(body.toString("utf8"));
+    // Without the mark of its byte order, that some write before it and backends read over.
+    const read: unknown = JSON.parse(new TextDecoder().decode(body));
     return read;
   } catch {
     return undefined;

@@ -21,7 +21,7 @@ import {
   type InboundRequest,
   type InboundResponse,
 } from "./message/inbound.ts";
-import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
+import { partOf, replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import type { Speech } from "./speech.ts";
 import { UNREAD_MS } from "./message/unread.ts";
@@ -301,7 +301,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   }
 
   replay(given: StoredResponse, to: ReplayedTo): Promise<boolean> {
-    const kept = this.speech?.again(given) ?? given;
+    const kept = partOf(this.request, this.speech?.again(given) ?? given);
     const response = this.#response;
     if (response.destroyed || this.#isLate) return Promise.resolve(false);
     const { method = "" } = this.request;

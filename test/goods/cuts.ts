@@ -104,6 +104,7 @@ const serveFiles =
     const body = fileOf(bytes).subarray(Number(first));
     const range = { "Content-Range": `bytes ${first}-${bytes - 1}/${bytes}` };
     response.writeHead(headers.range === undefined ? 200 : 206, {
+      "Accept-Ranges": "bytes",
       "Content-Length": body.length,
       ...(headers.range !== undefined && range),
     });

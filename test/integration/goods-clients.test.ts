@@ -235,6 +235,13 @@ describe("what was bought is complete at last, and charged once:", () => {
         expect(result).toMatchObject({ isComplete: true, charges: 1, isCut: true });
       }
     });
+    it.skipIf(lacks !== null)(`a small answer whose connection is reset, by ${name}`, async () => {
+      for (const isClosedHere of [true, false]) {
+        const cut = { bytes: 50_000, at: 20_000, isReset: true, isClosedHere };
+        const result = await stage.cut(client, cut);
+        expect(result).toMatchObject({ isComplete: true, charges: 1, isCut: true });
+      }
+    });
     it.skipIf(lacks !== null).each(REDIRECTS)(
       `a file behind a redirect (%s), by ${name}`,
       async (kind) => {

@@ -107,6 +107,16 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "(status >= SERVER_ERROR || this.#isLost)",
     put: "status >= SERVER_ERROR",
   }),
+  caughtBy(LOST, "gives parts of what its backend gives whole", {
+    file: "src/gateway/upstream/kept-answer.ts",
+    find: "kept.status !== 200 || !isGiven) return kept;",
+    put: "kept.status !== 200) return kept;",
+  }),
+  caughtBy(LOST, "gives the rest of another answer than the one that was cut", {
+    file: "src/gateway/upstream/kept-answer.ts",
+    find: "!known.includes(String(same))",
+    put: "false",
+  }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
     find: 'Promise.race([stored, once(this.#time.timeout(OWING_MS), "abort")])',
@@ -225,6 +235,16 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     file: PAYWALL,
     find: "const unfit = isPaid ? await flight.presented.unfit?.() : null;",
     put: "const unfit = isPaid ? null : await flight.presented.unfit?.();",
+  }),
+  caughtBy(INPUT, "takes JSON for none that begins with the mark of its byte order", {
+    file: "src/gateway/declared-input.ts",
+    find: "new TextDecoder().decode(body)",
+    put: 'body.toString("utf8")',
+  }),
+  caughtBy(INPUT, "judges what is in another charset", {
+    file: "src/gateway/declared-input.ts",
+    find: "if (OTHER_CHARSET.test(type)) return [];",
+    put: "",
   }),
   caughtBy(INPUT, "waits for a pattern without end", {
     file: "src/gateway/declared-input.ts",

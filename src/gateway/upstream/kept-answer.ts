@@ -4,6 +4,7 @@
  */
 import { valueOf } from "../message/field-values.ts";
 import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { InboundRequest } from "../message/inbound.ts";
 import { Gathered } from "../../http1/gathered.ts";
 import { MAX_STORED_BODY_BYTES, type StoredResponse } from "../../ledger/ledger.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../x402/header.ts";
@@ -113,6 +114,35 @@ export function replayLines(method: string, kept: StoredResponse, to: ReplayedTo
   const isFramed = valueOf(lines, "content-length") !== undefined;
   if (!isFramed && hasBody(method, status)) lines.push("Content-Length", String(body.length));
   return lines;
+}
+
+/** What is told of all of a body, and is wrong of a part. */
+const OF_WHOLE: ReadonlySet<string> = new Set(["content-length", "content-md5", "content-digest"]);
+
+/**
+ * Of a kept answer that is whole, and whose backend gives parts, the bytes from one on that are asked for (RFC 9110 section
+ * 14.2): who was cut goes on with those. Else all of it, which answers that as well.
+ */
+export function partOf(
+  { method, headers: asked }: Pick<InboundRequest, "method" | "headers">,
+  kept: StoredResponse,
+): StoredResponse {
+  const [, first, last = ""] = /^\s*bytes=(\d+)-(\d*)\s*$/i.exec(asked.range ?? "") ?? [];
+  const lines = kept.headers.flat();
+  const isGiven = valueOf(lines, "accept-ranges")?.trim().toLowerCase() === "bytes";
+  if (first === undefined || method !== "GET" || kept.status !== 200 || !isGiven) return kept;
+  const { "if-range": same } = asked;
+  const known = [valueOf(lines, "etag"), valueOf(lines, "last-modified")];
+  // A weak tag is as good as none.
+  if (same !== undefined && (String(same).startsWith("W/") || !known.includes(String(same))))
+    return kept;
+  const { length } = kept.body;
+  const from = Number(first);
+  const to = Math.min(last === "" ? length : Number(last), length - 1);
+  if (from > to) return kept;
+  const others = kept.headers.filter(([name]) => !OF_WHOLE.has(name.toLowerCase()));
+  const headers = [...others, ["Content-Range", `bytes ${from}-${to}/${length}`] as const];
+  return { status: 206, headers, body: kept.body.subarray(from, to + 1) };
 }
 
 const ALLOWED_ORIGIN = "access-control-allow-origin";

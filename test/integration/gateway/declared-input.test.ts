@@ -58,6 +58,23 @@ describe("declared input", () => {
     expect(settledOf(shop)).toBe(1);
   });
 
+  test.each([
+    ["a mark of its byte order, as .NET writes it", "application/json", "utf8"],
+    [
+      "another charset, which is its backend's to read",
+      "application/json; charset=utf-16le",
+      "utf16le",
+    ],
+  ] as const)("takes JSON with %s", async (_, type, encoding) => {
+    const shop = await shopOf((_request, response) => void response.end("goods"), {
+      sold: { input },
+    });
+    const body = Buffer.from('\uFEFF{"text":"ab"}', encoding);
+    const headers = ["Content-Type", type, "Content-Length", String(body.length)];
+    const sent = { path: "/weather?city=oslo", method: "POST", headers, body: [body] };
+    expect(await buy(shop, sent)).toMatchObject({ status: 200 });
+  });
+
   test.each(["/read/:id", "/read/%3Aid", "/read/%7Bid%7D", "/read/*"])(
     "%s is no value of a path parameter",
     async (path) => {

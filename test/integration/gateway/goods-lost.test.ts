@@ -51,6 +51,40 @@ test("a kept answer is given whole to who was cut and comes for the rest, also w
   expect(shop.asked).toHaveLength(5);
 });
 
+test("of a kept answer whose backend gives parts the part is given from which on its buyer comes for it", async () => {
+  const shop = await shopOf((_, response) => {
+    const known = { ETag: '"one"', "Last-Modified": "Sat, 28 Nov 2026 15:00:00 GMT" };
+    const length = { "Content-Length": SMALL.length, "Content-Digest": "sha-256=:AA==:" };
+    response.writeHead(200, { ...known, ...length, "Accept-Ranges": "bytes" }).end(SMALL);
+  });
+  const parts = [
+    { asked: ["bytes=100-"], told: "bytes 100-49999/50000", body: SMALL.subarray(100) },
+    { asked: ["bytes=100-199"], told: "bytes 100-199/50000", body: SMALL.subarray(100, 200) },
+    { asked: ["bytes=0-99999"], told: "bytes 0-49999/50000", body: SMALL },
+    { asked: ["bytes=9-9", '"one"'], told: "bytes 9-9/50000", body: SMALL.subarray(9, 10) },
+    { asked: ["bytes=9-9", "Sat, 28 Nov 2026 15:00:00 GMT"], told: "bytes 9-9/50000" },
+    { asked: ["bytes=9-9", '"two"'] },
+    { asked: ["bytes=9-9", 'W/"one"'] },
+    { asked: ["bytes=50000-"] },
+    { asked: ["bytes=-5"] },
+    { asked: ["bytes=5-2"] },
+    { asked: ["bytes=0-0,2-2"] },
+  ];
+  for (const [index, { asked, told, body = SMALL }] of parts.entries()) {
+    const [bytes = "", same] = asked;
+    expect(await buy(shop, {}, index + 1)).toMatchObject({ status: 200, body: SMALL });
+    const lines = same === undefined ? [] : ["If-Range", same];
+    const part = await buy(shop, { headers: ["Range", bytes, ...lines] }, index + 1);
+    expect(part.status, asked.join()).toBe(told === undefined ? 200 : 206);
+    expect(part.headers["content-range"]).toBe(told);
+    expect(part.headers["content-digest"] === undefined).toBe(told !== undefined);
+    expect(part.headers["content-length"]).toBe(String(part.body.length));
+    if (told === undefined || asked.length === 1) expect(part.body.equals(body)).toBe(true);
+    expect(receiptOf(part)).toMatchObject({ success: true });
+  }
+  expect(shop.asked).toHaveLength(parts.length);
+});
+
 test.each(["/caf%c3%a9", "/a%2Fb", "https://shop.example/to;id=1", `/${"a".repeat(5_000)}`])(
   "a redirect to %s, which is refused as it is spelt, sells nothing: it is owed and paid back as what fails",
   async (location) => {
