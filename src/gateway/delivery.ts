@@ -22,6 +22,7 @@ import {
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
+import { CallRequest } from "./calls/call-request.ts";
 import { acceptable, type Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
 import {
@@ -374,9 +375,9 @@ export class AnsweredSale {
 
   #mayFollow({ method, isSameBackend }: Led): boolean {
     const { visitor, decision } = this.#visit;
-    if (decision.plan.redirects !== "follow" || !isPlain(visitor)) return false;
-    if (!isHarmless(method) || method !== visitor.request.method) return false;
-    return isSameBackend && this.#followed.length < MAX_FOLLOWED;
+    const follows = decision.plan.redirects === "follow" || visitor.request instanceof CallRequest;
+    if (!follows || !isPlain(visitor) || !isHarmless(method) || !isSameBackend) return false;
+    return method === visitor.request.method && this.#followed.length < MAX_FOLLOWED;
   }
 
   isGoods(status: number): boolean {

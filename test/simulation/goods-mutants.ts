@@ -7,6 +7,7 @@ const LEAVING = "test/unit/payments/sale/leaving.test.ts";
 const OWING = "test/unit/payments/sale/owing.test.ts";
 const TILL = "test/unit/workers/till.test.ts";
 const SERVICE = "src/payments/sale/payment-service.ts";
+const REDIRECTED = "test/integration/redirected-ways.test.ts";
 const INPUT = "test/integration/gateway/declared-input.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const SHOPS = "src/payments/sale/cheaper-shop.ts";
@@ -175,5 +176,15 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     file: MACHINE,
     find: "row.binding !== null && mayCollect(row, terms);",
     put: "row.binding !== null;",
+  }),
+  caughtBy(REDIRECTED, "forgets behind a redirect what its payer's group pays", {
+    file: REDIRECTS,
+    find: "return acceptable({ ...presented, ...there, plan, offers, resource });",
+    put: "return offers.requirements(resource, acceptable(decision).length > 0 ? decision.version : 2);",
+  }),
+  caughtBy(REDIRECTED, "asks what is owed by the price of now behind a redirect", {
+    file: REDIRECTS,
+    find: "return label === decision.plan.label || isPaidWith(",
+    put: "return label === null || isPaidWith(",
   }),
 ];
