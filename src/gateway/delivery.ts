@@ -41,7 +41,7 @@ import { offersOfAccount } from "./membership.ts";
 import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
-import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
+import { meteredNote, meteredOf, usedOf, wasMetered } from "./metered-sale.ts";
 import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
 import { areEvents } from "./upstream/kept-answer.ts";
@@ -98,7 +98,7 @@ export function goodsRequest(
     onGone: (listener) => visitor.onGone(listener),
     onReset: (listener) => visitor.onReset(listener),
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
-    ...(plan.metering !== undefined && { isMetered: true }),
+    isMetered: (paid) => plan.metering !== undefined || wasMetered(decision, paid),
     ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
     readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
   };
@@ -209,8 +209,7 @@ export async function deliver(
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
       const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
-      const used =
-        metered && noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
+      const used = usedOf({ visitor, decision }, paid, metered, telemetry);
       await paid.delivered(kept && { ...kept, isUncollected }, againMs, used);
     }
   }

@@ -1,6 +1,9 @@
 /** A backend that leads its buyers on, by whatever way they pay: the goods are behind the redirect, and are had for what was paid. */
+import { mkdtemp, rm } from "node:fs/promises";
 import type { RequestListener } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { SESSION_HEADER } from "../../src/x402/session.ts";
 import {
   inHeader,
@@ -14,7 +17,7 @@ import {
 } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
-import { signPayment, type FreshAccount } from "../support/payer.ts";
+import { freshAccount, signPayment, type FreshAccount } from "../support/payer.ts";
 import { openSessionAt } from "../support/sign-in.ts";
 import type { X402Version } from "../../src/x402/x402.ts";
 
@@ -150,30 +153,41 @@ describe("a price of each request", () => {
   });
 });
 
-it("what was quoted, or is owed, at a price that was lower is enough behind a redirect, too", async () => {
+describe("a price that was lower", () => {
   const routes = (price: string) => `\n  GET /*: { price: ${price} }\n`;
-  let isDown = false;
-  const failing: RequestListener = (request, response) =>
-    isDown ? void response.writeHead(503).end() : backend(request, response);
-  const priced = { chain, routes: routes("$0.01"), backend: failing };
-  await using shop = await startGateway(priced);
-  const [one, other] = [await richBuyer(chain), await richBuyer(chain)];
-  const quoted = await sign(one, `${shop.url}/quoted`);
-  const owed = await sign(other, `${shop.url}/owed`);
-  isDown = true;
-  expect(await shownAt(shop, owed, ["/owed"])).toMatchObject([{ status: 503 }]);
-  isDown = false;
-  expect(await shop.reroute(routes("$0.02"))).toBe(true);
-  for (const [header, path] of [
-    [quoted, "/quoted"],
-    [owed, "/owed"],
-  ] as const) {
-    expect(told(await shownAt(shop, header, [path, `${path}/`]))).toEqual([
-      [301, ""],
-      [200, `goods of ${path}/`],
-    ]);
-  }
-  expect([await spentBy(one), await spentBy(other)]).toEqual([10_000n, 10_000n]);
+  const goods = (path: string) => [
+    [301, ""],
+    [200, `goods of ${path}/`],
+  ];
+
+  it("is enough behind a redirect for who was asked for it", async () => {
+    await using shop = await startGateway({ chain, routes: routes("$0.01"), backend });
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${shop.url}/quoted`);
+    expect(await shop.reroute(routes("$0.02"))).toBe(true);
+    expect(told(await shownAt(shop, header, ["/quoted", "/quoted/"]))).toEqual(goods("/quoted"));
+    expect(await spentBy(buyer)).toBe(10_000n);
+  });
+
+  it("is enough for who has paid it, and is owed what is behind a redirect by now", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-redirected-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const storePath = join(folder, "ledger.db");
+    const { address: payee } = freshAccount();
+    const buyer = await richBuyer(chain);
+    const life = (price: string, own: RequestListener) =>
+      startGateway({ chain, routes: routes(price), backend: own, storePath, payee });
+    const owedBy = async (): Promise<string> => {
+      await using shop = await life("$0.01", (_, response) => void response.writeHead(503).end());
+      const header = await sign(buyer, `${shop.url}/owed`);
+      expect(await shownAt(shop, header, ["/owed"])).toMatchObject([{ status: 503 }]);
+      return header;
+    };
+    const header = await owedBy();
+    await using shop = await life("$0.02", backend);
+    expect(told(await shownAt(shop, header, ["/owed", "/owed/"]))).toEqual(goods("/owed"));
+    expect(await spentBy(buyer)).toBe(10_000n);
+  });
 });
 
 it("a redirect uses nothing up of what is counted, and one to elsewhere does", async () => {

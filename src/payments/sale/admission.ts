@@ -86,7 +86,7 @@ export interface GoodsRequest {
    */
   readonly exactly?: readonly PaymentRequirements[] | undefined;
   /** It is charged by use: {@link Paid.delivered} is told by how much. Default: all that was paid is charged. */
-  readonly isMetered?: boolean;
+  readonly isMetered?: (paid: PaymentRequirements) => boolean;
   /** How often what was sold may be fetched again. Default: never. */
   readonly repeats?: number;
   /**
