@@ -252,7 +252,7 @@ function openSweeper(
   const { keepMs, archive: folder } = config.keeping;
   if (keepMs === null) return undefined;
   const archive = folder === null ? undefined : new Archive(folder, inForce, time);
-  const rules = { keepMs, archive: archive?.add };
+  const rules = { keepMs, config: inForce, archive: archive?.add };
   return startSweeper({ ledger, telemetry, time }, rules);
 }
 

@@ -1,6 +1,7 @@
 /** Takes what is over out of the ledger, a little at a time, so that it stays as large as what is still of use. */
 import type { Recovery } from "../payments/settlement/recovery.ts";
 import type { SweepPlace, SweepStep } from "../ledger/sweep.ts";
+import type { Config } from "../config/config.ts";
 import type { Ground } from "./facilitation.ts";
 
 /** A gateway that has just started has something better to do, milliseconds. */
@@ -11,8 +12,10 @@ const ROUND_MS = 600_000;
 const STEP_MS = 100;
 
 export interface SweepRules {
-  /** What ended so long ago goes, milliseconds. */
+  /** What ended so long ago goes, milliseconds; later where purchases grant something for longer. */
   readonly keepMs: number;
+  /** In force. */
+  readonly config: () => Pick<Config, "routes">;
   /** Awaited with what is about to go. */
   readonly archive: SweepStep["archive"];
 }
@@ -26,14 +29,14 @@ export function startSweeper(
   }: Pick<Ground, "telemetry" | "time"> & {
     readonly ledger: Pick<Ground["ledger"], "sweep">;
   },
-  { keepMs, archive }: SweepRules,
+  { keepMs, config, archive }: SweepRules,
 ): Recovery {
   const stopping = new AbortController();
   const { signal } = stopping;
   const { logger } = telemetry;
   const round = async (): Promise<void> => {
     let payments = 0;
-    const beforeMs = time.now() - keepMs;
+    const beforeMs = time.now() - Math.max(keepMs, longestGrantMs(config()));
     try {
       for (let from: SweepPlace | undefined; !signal.aborted; await time.sleep(STEP_MS, signal)) {
         const swept = await ledger.sweep({ beforeMs, from, archive });
@@ -62,4 +65,14 @@ export function startSweeper(
       await sweeping;
     },
   };
+}
+
+/** For how long a purchase grants something at most, milliseconds: by one that is swept nothing is had any more. */
+function longestGrantMs({ routes }: Pick<Config, "routes">): number {
+  const granted = routes.map(({ action }) => {
+    if (action.kind !== "priced") return 0;
+    const pass = action.own?.kind === "pass" ? action.own.forMs : 0;
+    return Math.max(pass, action.grants?.forMs ?? 0);
+  });
+  return granted.reduce((one, other) => Math.max(one, other), 0);
 }

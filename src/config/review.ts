@@ -20,6 +20,7 @@ import { soldNetworks } from "./routes/sold-networks.ts";
 import { reviewRoutes } from "./routes/route-review.ts";
 import type { PricedAction, RouteAction } from "./routes/routes.ts";
 import { reviewCreditPayees, reviewRisk } from "./credits-review.ts";
+import { reviewHours } from "./hour-review.ts";
 import { reviewPasses } from "./pass-review.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
@@ -95,6 +96,7 @@ export function review(whole: Config, document: ConfigDocument, context: Context
   if (isComplete) {
     reviewCreditPayees(whole, context);
     reviewRisk(whole, context);
+    reviewHours(whole, context);
   }
   if (isComplete) reviewSitePayees(priced, sites, context);
   reviewSites(sites, isComplete, context);

@@ -64,7 +64,7 @@ const storeMap = map({
   keep: optional(
     text(readKeep, matching(KEEP, KEEP_FORM, "90d", FOREVER)),
     "How long payments that are over stay: delivered, or failed for good. Later only their keys and " +
-      "transactions do, so that none is ever used twice. At least 1d, at most 365d, or forever.",
+      "transactions do, so that none is ever used twice. Where a pass, or `grants` of a route, lasts longer, so long. At least 1d, at most 365d, or forever.",
     "90d",
   ),
   archive: optional(

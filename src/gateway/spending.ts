@@ -244,7 +244,9 @@ function passageOf(
     tap: metered ?? undefined,
     judge: (status, raw) => {
       const verdict = answered.judge(status, raw);
-      if (verdict === "goods" && !isTold && metered === null) {
+      // Of a call it is known when its answer is read.
+      const isKnown = metered === null && decision.conversation === undefined;
+      if (verdict === "goods" && !isTold && isKnown) {
         told.push(CHARGED_HEADER, draw.told);
         isTold = true;
       }

@@ -113,6 +113,15 @@ export const SPENDING_MUTANTS: readonly Mutant[] = [
     find: "known?.token === token && nowMs",
     put: "known !== undefined && nowMs",
   }),
+  caughtBy(
+    "test/integration/mcp/sold-ways.test.ts",
+    "tells what a call has cost before it is known whether it has sold anything",
+    {
+      file: SPENDING,
+      find: "metered === null && decision.conversation === undefined;",
+      put: "metered === null;",
+    },
+  ),
 ];
 
 function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {

@@ -19,6 +19,8 @@ import { SESSION_HEADER } from "../../src/x402/session.ts";
 import { balanceIn } from "../support/prepaid.ts";
 
 const MAX = 10_000n;
+/** For machines that others use. */
+const PATIENCE = { timeout: 10_000 };
 const METER = `{ of: [json("usage.total_tokens"), sse("usage.total_tokens"), header(X-Usage)], each: $0.000002, max: $0.01 }`;
 const ROUTES = `
   POST /v1/chat/completions: { meter: ${METER}, description: A model }
@@ -61,7 +63,7 @@ const buy = ({ header, version }: Sold, body: object) =>
 
 /** What is in the balance, once the end of the delivery is written. */
 async function changeOf({ buyer }: Pick<Sold, "buyer">, amount: bigint): Promise<void> {
-  await vi.waitFor(() => expect(balanceIn(storePath, buyer.address)).toBe(amount));
+  await vi.waitFor(() => expect(balanceIn(storePath, buyer.address)).toBe(amount), PATIENCE);
 }
 
 /** As the receipt's own URL tells it. */
@@ -233,7 +235,10 @@ describe("a buyer who leaves in the middle", () => {
     const sold = await signed();
     await leave(sold, { how: "breaks" });
     expect(model.release()).toBe(true);
-    await vi.waitFor(async () => expect((await buy(sold, { tokens: 1 })).status).toBe(200));
+    await vi.waitFor(
+      async () => expect((await buy(sold, { tokens: 1 })).status).toBe(200),
+      PATIENCE,
+    );
     await changeOf(sold, MAX - 2n);
   });
 });
@@ -338,7 +343,7 @@ describe("by a route that is not charged by use any more", () => {
   const meter = (max: string) =>
     `\n  POST /v1/chat/completions: { meter: { of: json("usage.total_tokens"), each: $0.000002, max: ${max} } }\n`;
   const rest = async (path: string, { address }: FreshAccount, left: bigint) =>
-    vi.waitFor(() => expect(balanceIn(path, address)).toBe(left));
+    vi.waitFor(() => expect(balanceIn(path, address)).toBe(left), PATIENCE);
 
   it.each(
     ["price: $0.01", "price: $0.01, settle: after"].flatMap((now) =>

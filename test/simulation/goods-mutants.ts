@@ -275,4 +275,13 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     find: "return label === decision.plan.label || isPaidWith(",
     put: "return label === null || isPaidWith(",
   }),
+  caughtBy(
+    "test/unit/app/sweeper.test.ts",
+    "sweeps away by what somebody has what he has paid for",
+    {
+      file: "src/app/sweeper.ts",
+      find: "time.now() - Math.max(keepMs, longestGrantMs(config()));",
+      put: "time.now() - keepMs;",
+    },
+  ),
 ];

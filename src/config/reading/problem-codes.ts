@@ -114,6 +114,7 @@ export const PROBLEM_CODES = {
     "A facilitator or a chain is believed over a connection that is not encrypted.",
   "open-facilitator": "Whoever reaches the facilitator can settle through it.",
   "free-hour": "Payments that come back can use up what is sold in an hour.",
+  "small-hour": "What is sold costs more than may be bought in an hour.",
   "hidden-listing": "What other gateways sell is listed where buyers cannot read it.",
   "no-rpc": "A chain has to be asked, and no endpoint of it is given.",
   "literal-secret": "A password or token stands in the file.",

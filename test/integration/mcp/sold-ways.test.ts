@@ -48,12 +48,17 @@ beforeAll(async () => {
 afterAll(() => closing.disposeAsync());
 
 /** A client whose messages show a session. */
+/** What the last answer says that it has cost. */
+let toldLast: string | null = null;
+
 async function clientOf(account: FreshAccount, at = gateway): Promise<McpClient> {
   const session = await openSessionAt(at.url, account);
-  const own: typeof fetch = (input, init) => {
+  const own: typeof fetch = async (input, init) => {
     const headers = new Headers(init?.headers);
     headers.set(SESSION_HEADER, session);
-    return fetch(input, { ...init, headers });
+    const answer = await fetch(input, { ...init, headers });
+    toldLast = answer.headers.get("X-402-Charged");
+    return answer;
   };
   return connectSdk(`${at.url}/mcp`, { fetch: own });
 }
@@ -67,6 +72,7 @@ test("a call is paid from a balance, one that fails costs nothing, and one by us
   });
   await expect.poll(left).toBe(PREPAID - 10_000n);
   expect(await client.call("fail")).toMatchObject({ isError: true });
+  expect(toldLast).toBeNull();
   const before = stage.workshop.count("big");
   await client.call("big", { letters: 3 });
   expect(stage.workshop.count("big")).toBe(before + 1);

@@ -1,5 +1,6 @@
 /** When the ledger is swept, and what a fault of it does. */
 import { expect, test } from "vitest";
+import { parseConfig, type Config } from "../../../src/config/config.ts";
 import { startSweeper } from "../../../src/app/sweeper.ts";
 import type { SweepPlace, SweepStep } from "../../../src/ledger/sweep.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -12,7 +13,7 @@ const place = (id: number): SweepPlace => ({ stage: "payments", ms: 1, id });
 
 const archive = async (): Promise<void> => undefined;
 
-function stage(steps: number) {
+function stage(steps: number, config: () => Pick<Config, "routes"> = () => ({ routes: [] })) {
   const time = new ManualTime(START_MS);
   const asked: (SweepStep & { readonly atMs: number })[] = [];
   const lines: string[] = [];
@@ -29,7 +30,10 @@ function stage(steps: number) {
     },
   };
   const telemetry = { logger, metrics: new Metrics("test") };
-  const sweeper = startSweeper({ ledger, telemetry, time }, { keepMs: 90 * DAY_MS, archive });
+  const sweeper = startSweeper(
+    { ledger, telemetry, time },
+    { keepMs: 90 * DAY_MS, config, archive },
+  );
   return { time, asked, lines, faults, sweeper };
 }
 
@@ -70,4 +74,39 @@ test("it stops between two steps, and before the first one", async () => {
   await late.sweeper.stop();
   await late.time.advance(10_000_000);
   expect(late.asked).toHaveLength(1);
+});
+
+test("a purchase stays for as long as it grants something, by the file that is in force", async () => {
+  const read = (granting: string): Config => {
+    const text = `
+upstream: http://localhost:3000
+publicUrl: http://localhost:8402
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: https://facilitator.example.com
+unmatched: deny
+${granting}
+`;
+    const parsed = parseConfig(text, { file: "test.yaml", env: {}, readFile: () => "" });
+    if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join());
+    return parsed.config;
+  };
+  const route = (more = "") => `routes: { GET /a: { price: $0.01${more} } }`;
+  const pass = "passes: { year: { price: $9, routes: [GET /a], for: 365d } }\n";
+  let config = read(route());
+  const { time, asked, sweeper } = stage(1, () => config);
+  const days: number[] = [];
+  for (const granting of [
+    route(),
+    route(", grants: 2d"),
+    route(", grants: 120d"),
+    pass + route(),
+  ]) {
+    config = read(granting);
+    await time.advance(660_000);
+    const { beforeMs = 0, atMs = 0 } = asked.at(-1) ?? {};
+    days.push((START_MS + atMs - beforeMs) / DAY_MS);
+  }
+  expect(days).toEqual([90, 90, 120, 365]);
+  await sweeper.stop();
 });
