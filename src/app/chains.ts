@@ -134,13 +134,14 @@ function endpoints(
   { telemetry, onDoubt }: Surroundings,
 ) {
   const { metrics } = telemetry;
+  const who = {};
   return {
     rpcUrls: rpc.map(({ url }) => url.reveal()),
     observer: (method: string, durationMs: number, outcome: string) => {
       metrics.rpcCall(network, method, outcome, durationMs / 1000);
     },
-    onHealth: (host: string, isHealthy: boolean) => {
-      metrics.rpcHealth(network, host, isHealthy);
+    onHealth: (host: string, isHealthy: boolean | undefined) => {
+      metrics.rpcHealth(network, host, isHealthy, who);
     },
     onDoubt: () => onDoubt?.(network),
   };

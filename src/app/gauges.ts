@@ -49,6 +49,11 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
     }),
     loop(WALLETS_MS, async () => {
       const { mechanisms, telemetry } = sources;
+      telemetry.metrics.wallets.keep(
+        mechanisms.flatMap(({ network, accounts }) =>
+          accounts.map((address) => ({ network, address })),
+        ),
+      );
       await Promise.all(
         mechanisms.map(async (mechanism) => {
           for (const wallet of await readBalances(mechanism, sources, signal)) {
@@ -65,6 +70,7 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
       // One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for.
       const { mechanisms, telemetry, time } = sources;
       const limit = AbortSignal.any([signal, time.timeout(BALANCE_TIMEOUT_MS)]);
+      telemetry.metrics.networks.keepHeads(mechanisms.map(({ network }) => network));
       await Promise.all(
         mechanisms.map(async (mechanism) => {
           const { network } = mechanism;

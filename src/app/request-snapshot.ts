@@ -427,7 +427,7 @@ function* earlierOf(
         const told = offersAs({ ...action, offers: own }, method);
         return own.length === 0 ? [] : [{ group, list, offers: told, page: null }];
       });
-      return { offers, members: asked };
+      return { offers, members: asked, isMetered: action.metered !== null };
     };
   });
   const router = yield* Router.steps(priced, {

@@ -264,7 +264,7 @@ export class Rotation {
             }
             const part = openRemote(settings);
             opened.push(part.lookout, part.remote);
-            const looked = await part.lookout.open();
+            const looked = await part.lookout.open({ isTrial: true });
             const isOpenNow = known && known.part.lookout.closed === undefined;
             judge(["facilitator", "remote", settings.url], looked, isOpenNow);
             return [settings.url, { settings, part }] as const;

@@ -3,6 +3,7 @@
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import type { ToldCertificates } from "../certificates/told.ts";
 import { createLogger, setLevel, type Logger, type LogLevel } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
@@ -36,6 +37,8 @@ import {
   type ToldStops,
 } from "./start-order.ts";
 
+/** In one turn of the event loop all that has come is read; what follows from that may take another. */
+const NOTICE_TURNS = 3;
 /** What is left after the end may hold up the process for so long, milliseconds. */
 const EXIT_MS = 2_000;
 
@@ -57,7 +60,7 @@ export async function runWorker(): Promise<number> {
       listen: ([places]) => worker.listen(places as WorkerPlaces),
       sockets: () => worker.passSockets(channel),
       retire: () => worker.retire(),
-      ping: () => null,
+      ping: () => hasNoticed(),
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       networks: ([told]) => worker.tellNetworks(told as ToldStates),
       stops: ([told]) => worker.tellStops(told as ToldStops),
@@ -77,6 +80,12 @@ export async function runWorker(): Promise<number> {
   await worker.orphaned();
   setTimeout(() => process.exit(), EXIT_MS).unref();
   return 0;
+}
+
+/** Whatever had come before it was asked has been seen: what broke off with it is told before the answer. */
+async function hasNoticed(): Promise<null> {
+  for (let turns = 0; turns < NOTICE_TURNS; turns += 1) await turn();
+  return null;
 }
 
 /** A process group is told what the first process obeys; told to end twice, nobody is to wait any longer. */

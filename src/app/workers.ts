@@ -75,7 +75,8 @@ export async function openWorkers(
   const count = countWorkers(config);
   const ending = new AbortController();
   closing.defer(() => ending.abort());
-  const desks = new Desks({ ...parts, money, closing: ending.signal });
+  const notice = (): Promise<unknown> => pool.noticed();
+  const desks = new Desks({ ...parts, money, notice, closing: ending.signal });
   closing.defer(() => desks.closed());
   let ticketKeys = newTicketKeys();
   const pool = new WorkerPool({
@@ -143,6 +144,7 @@ async function packedSold(sales: Sales): Promise<PackedInParts> {
 
 interface DeskGround extends Pick<Parts, "telemetry" | "time"> {
   readonly money: SettlementProcess;
+  readonly notice: () => Promise<unknown>;
   readonly closing: AbortSignal;
 }
 
@@ -157,7 +159,7 @@ class Desks {
 
   constructor(ground: DeskGround) {
     this.#ground = ground;
-    this.#owing = new Owing(ground.time);
+    this.#owing = new Owing(ground.time, ground.notice);
     this.#works = new UnpaidWorks(ground.time);
   }
 

@@ -4,9 +4,9 @@ import { start, type Running } from "../app.ts";
 import { loadInThread } from "../app/read-config.ts";
 import { formatProblems, loadConfig, type Config, type ParseResult } from "../config/config.ts";
 import { FileWatch, FileWatches } from "./file-watch.ts";
+import { startFault } from "./start-fault.ts";
 import { startTable } from "./start-table.ts";
 import { wantsColor } from "./terminal.ts";
-import { messageOf } from "../x402/result.ts";
 
 /** EX_CONFIG of sysexits.h: a supervisor need not try again before the file is another. */
 const REFUSED = 78;
@@ -51,8 +51,8 @@ export async function serve(file: string, version: string): Promise<number> {
   try {
     running = await start(loaded.config, version, { read: loaded, load });
   } catch (cause) {
-    const reason = messageOf(cause);
-    process.stderr.write(`coinslot could not start: ${reason}\n`);
+    const reason = startFault(cause, { file, store: loaded.config.store });
+    process.stderr.write(`coinslot could not start: ${reason}`);
     return 1;
   }
   process.stderr.write(startTable(loaded.config, running, loaded.problems));

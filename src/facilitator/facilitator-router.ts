@@ -111,10 +111,16 @@ export class FacilitatorRouter implements Facilitator {
   use({ here, shared, remotes }: Settlers): void {
     this.#embeddedNetworks = new Set(here);
     this.#shared = new Set(shared);
+    const before = this.#all;
     this.#all = remotes.map(({ remote, isLeaving }) => {
-      const known = this.#all.find((each) => each.remote === remote);
+      const known = before.find((each) => each.remote === remote);
       return { remote, circuit: known?.circuit ?? this.#circuit(remote), isLeaving };
     });
+    const names = new Set(remotes.map(({ remote }) => remote.name));
+    for (const { remote } of before) {
+      if (names.has(remote.name)) continue;
+      this.#options.telemetry.metrics.facilitatorHealth(remote.name, undefined);
+    }
   }
 
   isRemote(network: string): boolean {

@@ -22,8 +22,11 @@ type Leases = Pick<PotLeases, "reserve">;
 export interface CountedUse {
   /** What its answer says of what is left: raw header lines. */
   readonly lines: readonly string[];
-  /** Has to be called once the request has ended, whatever has become of it. */
-  readonly ended: (delivery: Delivery) => void;
+  /**
+   * Has to be called once the request has ended, whatever has become of it.
+   * @param isNothing what was answered is no goods, whatever its status says. Default: the status says it
+   */
+  readonly ended: (delivery: Delivery, isNothing?: boolean) => void;
 }
 
 /** Why there is none, and what is to be said of that. */
@@ -123,8 +126,8 @@ export class CountedUses {
     if (!(share instanceof PotShare)) return { kind: "unavailable", lines: [] };
     return {
       lines: leftLines(counted, share.left, this.#now()),
-      ended: (delivery) => {
-        const used = isUsed(delivery, counted, asked) ? 1n : 0n;
+      ended: (delivery, isNothing = false) => {
+        const used = !isNothing && isUsed(delivery, counted, asked) ? 1n : 0n;
         share.settle(used, asked.decision.plan.label);
       },
     };

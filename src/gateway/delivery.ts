@@ -22,6 +22,7 @@ import {
   type OwnAnswer,
   type Receipt,
 } from "./answers.ts";
+import { CallRequest } from "./calls/call-request.ts";
 import { acceptable, type Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
 import {
@@ -37,13 +38,12 @@ import {
 } from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { offersOfAccount } from "./membership.ts";
-import { valueOf } from "./message/field-values.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { READ_ON_MS, type MeteredAnswer } from "./metered-answer.ts";
-import { meteredNote, meteredOf, mostOf, noteUse } from "./metered-sale.ts";
-import { MAX_FOLLOWED, readRedirect, type Led } from "./redirects.ts";
+import { meteredNote, meteredOf, usedOf, wasMetered } from "./metered-sale.ts";
+import { MAX_FOLLOWED, NOWHERE, readRedirect, type Led } from "./redirects.ts";
 import { forward } from "./request-trace.ts";
-import { areEvents } from "./upstream/kept-answer.ts";
+import { areEvents, isPartOfLittle } from "./upstream/kept-answer.ts";
 import type { Passage } from "./upstream/passage.ts";
 import type { Delivery, Sale, SaleVerdict } from "./upstream/upstream.ts";
 import { unfitOf } from "./unfit.ts";
@@ -97,9 +97,9 @@ export function goodsRequest(
     onGone: (listener) => visitor.onGone(listener),
     onReset: (listener) => visitor.onReset(listener),
     refusal: () => visitor.refusal(decision.plan.engine, client.address),
-    ...(plan.metering !== undefined && { isMetered: true }),
+    isMetered: (paid) => plan.metering !== undefined || wasMetered(decision, paid),
     ...(plan.computed !== undefined && { exactly: exactlyAsked(decision) }),
-    readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+    readBodyHash: async (...how) => (await visitor.replaying?.readBodyHash(...how)) ?? null,
   };
 }
 
@@ -208,8 +208,7 @@ export async function deliver(
       const kept = "kept" in delivery ? delivery.kept : undefined;
       const isUncollected = delivery.kind === "abandoned";
       const againMs = answered.isRepeatable(kept !== undefined) ? plan.repeat?.forMs : undefined;
-      const used =
-        metered && noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
+      const used = usedOf({ visitor, decision }, paid, metered, telemetry);
       await paid.delivered(kept && { ...kept, isUncollected }, againMs, used);
     }
   }
@@ -330,6 +329,8 @@ export class AnsweredSale {
   #isPart = false;
   /** `METHOD target` to which the backend has led the buyer, and that his payment is for. */
   #ledTo: string | null = null;
+  /** The backend has led him to where nobody gets. */
+  #isLost = false;
   readonly #followed: string[] = [];
 
   /** @param terms what was paid with; asked for where a redirect leads within our own host */
@@ -360,7 +361,9 @@ export class AnsweredSale {
   #judge(status: number, lines: readonly string[]): SaleVerdict {
     const { visitor, decision, snapshot } = this.#visit;
     const ground = { request: visitor.request, decision, snapshot, terms: this.#terms };
-    const led = readRedirect(status, lines, this.followed, ground);
+    const read = readRedirect(status, lines, this.followed, ground);
+    this.#isLost = read === NOWHERE;
+    const led = read === NOWHERE ? null : read;
     if (led !== null && this.#mayFollow(led)) {
       this.#followed.push(led.target);
       return "followed";
@@ -374,13 +377,13 @@ export class AnsweredSale {
 
   #mayFollow({ method, isSameBackend }: Led): boolean {
     const { visitor, decision } = this.#visit;
-    if (decision.plan.redirects !== "follow" || !isPlain(visitor)) return false;
-    if (!isHarmless(method) || method !== visitor.request.method) return false;
-    return isSameBackend && this.#followed.length < MAX_FOLLOWED;
+    const follows = decision.plan.redirects === "follow" || visitor.request instanceof CallRequest;
+    if (!follows || !isPlain(visitor) || !isHarmless(method) || !isSameBackend) return false;
+    return method === visitor.request.method && this.#followed.length < MAX_FOLLOWED;
   }
 
   isGoods(status: number): boolean {
-    if (this.hasFailed) return false;
+    if (this.hasFailed || this.#isLost) return false;
     return status < 400 || this.#visit.decision.plan.goods.has(status);
   }
 
@@ -415,7 +418,8 @@ export class AnsweredSale {
     const failed = this.#visit.decision.conversation?.left(sent);
     if (failed !== undefined && status !== null && status < 400) return failed;
     if (status === null || !this.isGoods(status)) {
-      return { sent, served: null, isBackends: status !== null && status >= SERVER_ERROR };
+      const isBackends = status !== null && (status >= SERVER_ERROR || this.#isLost);
+      return { sent, served: null, isBackends };
     }
     if (this.#ledTo !== null) {
       const led = { from: soldTarget(this.#visit.decision), to: this.#ledTo };
@@ -438,12 +442,6 @@ function repeatsOf({
 /** Whether a request is whole in its head, and an answer is all that comes of it. */
 function isPlain({ request, replaying }: Visitor): boolean {
   return replaying !== null && !hasRequestBody(request);
-}
-
-/** Of a part of what would be kept if it were asked for whole: an answer that is made anew may be sent in parts, too. */
-function isPartOfLittle(lines: readonly string[]): boolean {
-  const [, whole] = /\/(\d+)\s*$/.exec(valueOf(lines, "content-range") ?? "") ?? [];
-  return whole !== undefined && Number(whole) <= MAX_STORED_BODY_BYTES;
 }
 
 /**

@@ -7,6 +7,7 @@ import { shownIn, versionOf } from "./decision.ts";
 import { concluded, type PricedVisit } from "./delivery.ts";
 import { endWith, type RequestEnding } from "./ending.ts";
 import type { HeldWork } from "./held-work.ts";
+import { unmeteredUse } from "./metered-sale.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 
 /** Of an answer that is a part of what was asked for. */
@@ -55,17 +56,18 @@ export async function deliverHeld(
 
 /** What is kept is sold, whoever got how much of it: it is owed until he has all. Of anything else only what was sent. */
 async function record(
-  { decision: { plan } }: PricedVisit,
+  { decision }: PricedVisit,
   paid: Paid,
   goods: HeldWork["goods"],
   isSent: boolean,
 ): Promise<void> {
   const { answer } = paid;
-  const forMs = plan.repeat?.forMs;
+  const forMs = decision.plan.repeat?.forMs;
+  const used = unmeteredUse(decision, paid);
   if (typeof answer === "object") {
     const { bodyHash = "" } = answer;
     const againMs = answer.status === PARTIAL ? forMs : undefined;
-    return paid.delivered({ bodyHash, response: answer, isUncollected: !isSent }, againMs);
+    return paid.delivered({ bodyHash, response: answer, isUncollected: !isSent }, againMs, used);
   }
   const { answered, sold, response } = goods ?? {};
   if (answered === undefined || response === undefined) {
@@ -73,5 +75,5 @@ async function record(
   }
   if (!isSent && sold === undefined) return paid.undelivered(answered.left(response.status, true));
   const againMs = answered.isRepeatable(sold !== undefined) ? forMs : undefined;
-  return paid.delivered(sold && { ...sold, isUncollected: !isSent }, againMs);
+  return paid.delivered(sold && { ...sold, isUncollected: !isSent }, againMs, used);
 }

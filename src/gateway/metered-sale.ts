@@ -1,11 +1,15 @@
 /** What is told of a payment that is charged by use, when its answer was given. */
-import type { MeteredSale } from "../ledger/ledger.ts";
+import { NOT_METERED, type MeteredSale } from "../ledger/ledger.ts";
 import type { Paid } from "../payments/sale/admission.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime } from "../time/time.ts";
+import { sameAddress } from "../x402/address.ts";
 import { formatAmount } from "../x402/amount.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
 import { noteUsage, tokenOf } from "./access.ts";
-import type { PricedPlan } from "./decision.ts";
+import type { PricedDecision, PricedPlan } from "./decision.ts";
 import { MeteredAnswer, type MostCharged } from "./metered-answer.ts";
+import { isMeteredEarlier } from "./offers/earlier-quotes.ts";
 import type { Visitor } from "./visitor.ts";
 
 /** Undefined: all that was paid is charged, or it was sold before. */
@@ -14,11 +18,42 @@ export function meteredOf(plan: PricedPlan, paid: Paid): MeteredAnswer | undefin
   return new MeteredAnswer(plan.metering, mostOf(plan, paid));
 }
 
+/** Whether it was asked for a short while ago as the most that an answer costs, where all cost the same by now. */
+export function wasMetered(decision: PricedDecision, paid: PaymentRequirements): boolean {
+  if (decision.kind !== "presented" || decision.earlier.length === 0) return false;
+  return isMeteredEarlier(decision.earlier, decision, paid, systemTime.now());
+}
+
+/**
+ * What an answer costs by a route that is not charged by use, for which more was paid: should it have been paid as the most that one
+ * costs, the rest is its buyer's. Undefined: there is no rest.
+ */
+export function unmeteredUse(decision: PricedDecision, paid: Paid): MeteredSale | undefined {
+  const { plan, offers, resource } = decision;
+  if (plan.metering !== undefined || paid.isRepeat) return undefined;
+  const { network, asset, maxAmountRequired } = paid.terms;
+  const asked = offers
+    .requirements(resource)
+    .find((each) => each.network === network && sameAddress(each.asset, asset));
+  const charged = asked && BigInt(asked.maxAmountRequired);
+  if (charged === undefined || charged >= BigInt(maxAmountRequired)) return undefined;
+  return { charged, usage: null, reason: NOT_METERED };
+}
+
+/** What of a payment its answer has cost; undefined: all that was paid. */
+export function usedOf(
+  { visitor, decision }: { readonly visitor: Visitor; readonly decision: PricedDecision },
+  paid: Paid,
+  metered: MeteredAnswer | undefined,
+  telemetry: Telemetry,
+): MeteredSale | undefined {
+  const { plan } = decision;
+  if (metered === undefined) return unmeteredUse(decision, paid);
+  return noteUse({ visitor, plan }, mostOf(plan, paid), metered.sale, telemetry);
+}
+
 /** Of a token that the route names no more nothing but the atomic units is known: all of it is charged. */
-export function mostOf(
-  { tokens }: Pick<PricedPlan, "tokens">,
-  { terms }: Pick<Paid, "terms">,
-): Charged {
+function mostOf({ tokens }: Pick<PricedPlan, "tokens">, { terms }: Pick<Paid, "terms">): Charged {
   const { network, asset, maxAmountRequired } = terms;
   const { symbol = asset, decimals = 0 } = tokenOf(tokens, terms) ?? {};
   return { network, symbol, decimals, amount: BigInt(maxAmountRequired) };

@@ -5,18 +5,26 @@
 import type { Admission } from "../payments/sale/admission.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
 import { noteShadow } from "./access.ts";
 import { corsLines, crowdedAnswer, upstreamAnswer, type OwnAnswer } from "./answers.ts";
 import { CountedUses, type CountedUse, type NoUse } from "./counted.ts";
-import { shownIn, type FreeDecision, type MemberDecision, type PricedPlan } from "./decision.ts";
+import {
+  shownIn,
+  versionOf,
+  type FreeDecision,
+  type MemberDecision,
+  type PricedPlan,
+} from "./decision.ts";
 import { memberPassage, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { endingOf, endWith, type RequestEnding } from "./ending.ts";
 import { memberOf } from "./membership.ts";
 import { forward } from "./request-trace.ts";
+import { NOWHERE, readRedirect } from "./redirects.ts";
 import { isMeant } from "./signed-in.ts";
 import type { ClientOf } from "./tellings.ts";
 import type { Passage } from "./upstream/passage.ts";
-import type { Delivery } from "./upstream/upstream.ts";
+import type { Delivery, SaleVerdict } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
 import type { GatewayOptions, Generation, ServedSite, Work } from "./work.ts";
 
@@ -108,18 +116,24 @@ export class Passing {
 
   /** `use`: it is counted. */
   async #known(
-    { visitor, client, lines }: PricedVisit,
+    visit: PricedVisit,
     decision: MemberDecision,
     outcome: PaymentOutcome,
     use?: CountedUse,
   ): Promise<RequestEnding> {
+    const { visitor, client, lines } = visit;
     const { plan } = decision;
     const passage = memberPassage(decision, [...lines, ...(use?.lines ?? [])]);
+    const answered = use === undefined ? undefined : new CountedAnswer(visit);
     let delivery: Delivery = UNSENT;
     try {
-      delivery = await forward(visitor, plan.engine, { ...passage, client });
+      delivery = await forward(visitor, plan.engine, {
+        ...passage,
+        client,
+        ...(answered !== undefined && { judge: answered.judge }),
+      });
     } finally {
-      use?.ended(delivery);
+      use?.ended(delivery, answered?.isNothing(outcome));
     }
     return this.#passed(visitor, delivery, { plan, outcome });
   }
@@ -131,14 +145,15 @@ export class Passing {
     const use = await this.#counted.ofQuota(visit, null);
     if ("kind" in use) return use;
     const responseSet = [...lines, ...use.lines, "Cache-Control", plan.cacheControl];
-    const passage = { ...UNSOLD, target, responseSet, client };
+    const answered = new CountedAnswer(visit);
+    const passage = { ...UNSOLD, target, responseSet, client, judge: answered.judge };
     let delivery: Delivery | undefined;
     try {
       delivery = await this.#work.inPlace(client.address, visitor, () => {
         return forward(visitor, plan.engine, passage);
       });
     } finally {
-      use.ended(delivery ?? UNSENT);
+      use.ended(delivery ?? UNSENT, answered.isNothing("quota"));
     }
     if (delivery !== undefined) return this.#passed(visitor, delivery, { plan, outcome: "quota" });
     const { meter } = plan;
@@ -175,5 +190,42 @@ export class Passing {
     if (delivery.kind !== "unanswered") return endingOf(delivery, outcome, meter);
     const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome, meter };
     return unserved(visitor, delivery, own, this.#telemetry);
+  }
+}
+
+/** What is answered to a request that is counted: none of its use where that is no goods. Nothing is followed. */
+class CountedAnswer {
+  readonly #visit: PricedVisit;
+  #isLed = false;
+
+  constructor(visit: PricedVisit) {
+    this.#visit = visit;
+  }
+
+  /**
+   * Whether a good status has given nothing: it leads on to what is sold here for no more, or to where nobody gets, or a call of a tool has failed. What
+   * is free is used up by what its caller has spoilt or cancelled, as by leaving.
+   */
+  isNothing(outcome: PaymentOutcome): boolean {
+    if (this.#isLed) return true;
+    const left = this.#visit.decision.conversation?.left(true);
+    return left !== undefined && (outcome !== "quota" || left.isBackends !== false);
+  }
+
+  /** As of a passage. */
+  readonly judge = (status: number, lines: readonly string[]): SaleVerdict => {
+    const { visitor, decision, snapshot } = this.#visit;
+    const ground = { request: visitor.request, decision, snapshot, terms: () => this.#terms };
+    const led = readRedirect(status, lines, decision.target, ground);
+    this.#isLed = led === NOWHERE || led?.sold != null;
+    return this.#isLed ? "nothing" : "goods";
+  };
+
+  /** As if it had been paid for as anybody pays. */
+  get #terms(): PaymentRequirements {
+    const { plan, resource } = this.#visit.decision;
+    const [first] = plan.offers.requirements(resource, versionOf(this.#visit.decision));
+    if (first === undefined) throw new Error("a price without a way to pay it");
+    return first;
   }
 }

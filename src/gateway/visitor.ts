@@ -25,7 +25,13 @@ import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import type { Speech } from "./speech.ts";
 import { UNREAD_MS } from "./message/unread.ts";
-import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
+import {
+  hashAsked,
+  hashOfWhole,
+  isKeepable,
+  readAndKeepBody,
+  readBodyHash,
+} from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
@@ -78,9 +84,9 @@ export interface Replaying {
   /**
    * Hex SHA-256 of the request's body and of what asks for a part of the answer; null where the body is too large, or
    * the client has left. `isKept`: the request may be forwarded nevertheless, so null, and nothing read, where its
-   * body could not be kept for that.
+   * body could not be kept for that. `ofWhole`: that of the same request for the whole; null where it asks for no part.
    */
-  readBodyHash(isKept?: boolean): Promise<string | null>;
+  readBodyHash(isKept?: boolean, ofWhole?: boolean): Promise<string | null>;
   /** Whether all of it was sent, once that is over. */
   replay(kept: StoredResponse, to: ReplayedTo): Promise<boolean>;
 }
@@ -277,7 +283,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return this;
   }
 
-  readBodyHash(isKept = false): Promise<string | null> {
+  readBodyHash(isKept = false, ofWhole = false): Promise<string | null> {
+    if (ofWhole) return Promise.resolve(hashOfWhole(this.request));
     const asked = askedOf(this.request);
     if (asked !== undefined) return Promise.resolve(asked);
     if (isKept && !isKeepable(this.request)) return Promise.resolve(null);

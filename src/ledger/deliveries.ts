@@ -180,12 +180,13 @@ export function repeat(
     return { outcome: false };
   }
   const repeats = row.repeats + 1;
-  const held = { holder: moment.life, isLeft: false };
+  // As a kept answer that is given again.
+  const held = { holder: moment.life, isLeft: true };
   const next = { ...after(row), ...held, repeats, claimant: claimantAfter(row, asked) };
   return { outcome: true, next, note: `fetched again, ${repeats} of ${asked.times}` };
 }
 
-/** All of a kept answer was sent to whom this life gave it last. */
+/** All of what was given again was sent to whom this life gave it last. */
 export function collect(row: Row, { life }: Moment): Step<void> {
   if (row?.state !== "DELIVERED" || row.holder !== life || !row.isLeft) return DONE;
   return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };

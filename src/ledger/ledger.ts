@@ -46,7 +46,7 @@ import type { StoredResponse } from "./sold-answer.ts";
 export type { SubmissionCost } from "./accounts.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
-export type { MeteredSale } from "./metered.ts";
+export { NOT_METERED, type MeteredSale } from "./metered.ts";
 export { creditsPot, quotaOwner, quotaPot, spendablePots, usesPot } from "./pots.ts";
 export type { PotBalance, PotDraw, PotDrawn, PotFill, Pots } from "./pots.ts";
 export * from "./refund-steps.ts";

@@ -26,7 +26,8 @@ export interface MeteredAmounts {
 }
 
 /** Its route was charged by use when it was paid, and is not any more: all of it was for what it has bought. */
-const UNMETERED: MeteredSale = { charged: 0n, usage: null, reason: "not-metered" };
+export const NOT_METERED = "not-metered";
+const UNMETERED: MeteredSale = { charged: 0n, usage: null, reason: NOT_METERED };
 
 /** What of a row is stored with it. */
 interface Facets {
@@ -49,7 +50,7 @@ export function deliveredFacets(
   amountOf: () => string,
 ): Partial<Facets> & { readonly note?: string } {
   const pot = potIn(metered);
-  if (pot === undefined && sale === undefined) return {};
+  if (pot === undefined && (sale ?? UNMETERED).reason === NOT_METERED) return {};
   const paid = BigInt(amountOf());
   const { usage, reason } = sale ?? UNMETERED;
   const isCharged = pot !== undefined && sale !== undefined && fills === null;

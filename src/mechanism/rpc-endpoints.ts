@@ -23,8 +23,11 @@ const HUNG_SECONDS = 2;
 /** An EVM node's words about the call itself: any other node would answer the same. */
 const ABOUT_THE_CALL = /revert|out ?of ?gas|intrinsic gas|gas (?:limit|required|allowance)/i;
 
-/** Told when an endpoint becomes usable or stops being so; the host is all that may be shown of its URL. */
-export type HealthObserver = (host: string, isHealthy: boolean) => void;
+/**
+ * Told when an endpoint becomes usable or stops being so, and (undefined) when it is asked no more; the host is all
+ * that may be shown of its URL.
+ */
+export type HealthObserver = (host: string, isHealthy: boolean | undefined) => void;
 
 export interface RpcEndpointsOptions {
   /** In order of preference, at least one; closed together with this. */
@@ -188,6 +191,9 @@ export class RpcEndpoints {
   async close(): Promise<void> {
     this.#closing.abort();
     await this.settled();
+    for (const { rpc, isHealthy } of this.#endpoints) {
+      if (isHealthy !== undefined) this.#options.onHealth?.(rpc.host, undefined);
+    }
     await Promise.all(this.#endpoints.map(({ rpc }) => rpc.close()));
   }
 
@@ -234,7 +240,7 @@ export class RpcEndpoints {
   #tell(endpoint: Endpoint): void {
     const { identity, failures, isBehind, isHealthy } = endpoint;
     const now = identity !== "wrong" && failures === 0 && !isBehind;
-    if (now === isHealthy) return;
+    if (now === isHealthy || this.#closing.signal.aborted) return;
     endpoint.isHealthy = now;
     this.#options.onHealth?.(endpoint.rpc.host, now);
   }

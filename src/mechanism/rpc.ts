@@ -201,7 +201,7 @@ class HttpRpc implements Rpc {
     signal: AbortSignal,
   ): Promise<HttpAnswer> {
     const where = `${method} at ${this.host}`;
-    if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
+    if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: ${endOf(signal)}`);
     const abort = new AbortController();
     const abandon = () => abort.abort(GIVEN_UP);
     const timer = setTimeout(abandon, this.#timeoutMs);
@@ -222,9 +222,7 @@ class HttpRpc implements Rpc {
         { signal: abort.signal, maxBytes: this.#maxBytes },
       );
     } catch (cause) {
-      if (signal.aborted) {
-        throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
-      }
+      if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: ${endOf(signal)}`);
       if (abort.signal.aborted) {
         throw new ChainError("CHAIN_TIMEOUT", `${where}: no answer in ${this.#timeoutMs} ms`);
       }
@@ -283,6 +281,12 @@ function parseEndpoint(text: string): Endpoint {
     authorization: credentials && `Basic ${Buffer.from(credentials).toString("base64")}`,
     secrets: secrets.filter((secret) => secret !== ""),
   };
+}
+
+/** Why a caller waits no longer: its time is up, or whoever asked has left. */
+function endOf({ reason }: AbortSignal): string {
+  const isLate = reason instanceof Error && reason.name === "TimeoutError";
+  return isLate ? "no answer in the time that there was for it" : "abandoned by its caller";
 }
 
 /** What it came of: an error of the system, where there was one. */

@@ -11,6 +11,7 @@ import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts"
 import { CatalogueMeter } from "./catalogue-meter.ts";
 import { CommandMeters } from "./command-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
+import { EndpointMeter } from "./endpoint-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
 import { HolderMeter } from "./holder-meter.ts";
@@ -203,11 +204,7 @@ export class Metrics {
     "1 while no payments with wallet assertions are taken of new payers, since too many failed; by network",
     ["network"],
   );
-  readonly #endpointHealthy = this.#gauge(
-    "coinslot_rpc_endpoint_healthy",
-    "1 where the chain node answers as it should, 0 where it does not, by network and host",
-    ["network", "host"],
-  );
+  readonly #endpoints = new EndpointMeter(this.registry);
   readonly #facilitatorHealthy = this.#gauge(
     "coinslot_facilitator_healthy",
     "1 where the remote facilitator answers as it should, 0 where it does not",
@@ -402,12 +399,14 @@ export class Metrics {
     this.#lighthouseOff.set({ network }, Number(isOff));
   }
 
-  rpcHealth(network: string, host: string, isHealthy: boolean): void {
-    this.#endpointHealthy.set({ network, host }, Number(isHealthy));
+  rpcHealth(network: string, host: string, isHealthy: boolean | undefined, who?: object): void {
+    this.#endpoints.tell(network, host, isHealthy, who);
   }
 
-  facilitatorHealth(name: string, isHealthy: boolean): void {
-    this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
+  /** Undefined: it is asked no more. */
+  facilitatorHealth(name: string, isHealthy: boolean | undefined): void {
+    if (isHealthy === undefined) this.#facilitatorHealthy.remove({ facilitator: name });
+    else this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
   }
 
   /** A line of the access log is not written. */

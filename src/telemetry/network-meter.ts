@@ -39,6 +39,7 @@ const PAUSES = ["smart-wallets", "batches", "new-payers"] as const;
 
 export class NetworkMeter {
   readonly #heads: Gauge;
+  readonly #withHead = new Set<string>();
   readonly #revertedGas: Counter;
   readonly #pauses: Counter;
   readonly #spentGas: Counter;
@@ -106,8 +107,18 @@ export class NetworkMeter {
     });
   }
 
+  /** Those that are looked at from now on: a block of another one only grows old. */
+  keepHeads(networks: readonly string[]): void {
+    for (const gone of this.#withHead) {
+      if (networks.includes(gone)) continue;
+      this.#withHead.delete(gone);
+      this.#heads.remove({ network: gone });
+    }
+  }
+
   /** @param timestamp of the newest block, Unix seconds */
   head(network: string, timestamp: number): void {
+    this.#withHead.add(network);
     this.#heads.set({ network }, timestamp);
   }
 

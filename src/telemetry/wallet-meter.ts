@@ -22,10 +22,16 @@ interface RefundReading extends Pick<WalletReading, "address" | "decimals"> {
   readonly balanceAtomic: bigint;
 }
 
+interface Account {
+  readonly network: string;
+  readonly address: string;
+}
+
 export class WalletMeter {
   readonly #balance: Gauge;
   readonly #settlements: Gauge;
   readonly #refundBalance: Gauge;
+  #feePayers: readonly Account[] = [];
 
   constructor(registry: MetricRegistry) {
     const registers = [registry];
@@ -49,6 +55,16 @@ export class WalletMeter {
     });
   }
 
+  /** Those that pay fees from now on: what others had is told no more, since nobody reads it. */
+  keep(accounts: readonly Account[]): void {
+    const kept = new Set(accounts.map(nameOf));
+    for (const gone of this.#feePayers.filter((each) => !kept.has(nameOf(each)))) {
+      const { network, address } = gone;
+      for (const gauge of [this.#balance, this.#settlements]) gauge.remove({ network, address });
+    }
+    this.#feePayers = accounts;
+  }
+
   feePayer(network: string, wallet: WalletReading): void {
     const { address, balanceAtomic, decimals, settlementAtomic } = wallet;
     const labels = { network, address };
@@ -65,4 +81,8 @@ export class WalletMeter {
       Number(formatAmount(balanceAtomic, decimals)),
     );
   }
+}
+
+function nameOf({ network, address }: Account): string {
+  return `${network} ${address}`;
 }

@@ -56,11 +56,11 @@ export class RemotePaymentService implements PaymentService {
   }
 
   /** Said at once, and taken back by giving the question up: it is never answered before. */
-  owe(stored: Promise<unknown>): void {
+  owe(payer: string | null, stored: Promise<unknown>): void {
     const over = new AbortController();
     void stored.then(() => over.abort());
     const options: CallOptions = { withinMs: LEDGER_MS, signal: over.signal };
-    this.#channel.call("owe", [], options).catch(() => undefined);
+    this.#channel.call("owe", [payer], options).catch(() => undefined);
   }
 
   /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */

@@ -17,6 +17,8 @@ export interface WorkerPoolOptions extends Pick<
   readonly count: number;
 }
 
+/** How long that may take, milliseconds. */
+const NOTICED_MS = 2_000;
 /** The label of the process that has the pool of workers. */
 const FIRST_PROCESS = "0";
 
@@ -73,6 +75,11 @@ export class WorkerPool {
     for (const { present } of this.#slots) {
       for (const { process } of present) process.tell(name, values);
     }
+  }
+
+  /** What had come to any of them when this was called it has seen, and said what follows; one that does not answer is given up. */
+  async noticed(): Promise<void> {
+    await Promise.all(this.processes.map(({ process }) => process.answers(NOTICED_MS)));
   }
 
   /** All processes that serve requests now, with the numbers of their places. */

@@ -124,7 +124,10 @@ export class WorkerProcess {
     await this.#call("metrics", [revision], ANSWER_MS).then(this.#note, () => undefined);
   }
 
-  /** Whether it does anything at all: false where it does not even say so within that long. */
+  /**
+   * Whether it does anything at all: false where it does not even say so within that long. What its connections had told it when
+   * it was asked it has said before.
+   */
   async answers(withinMs: number): Promise<boolean> {
     return this.#call("ping", [], withinMs).then(
       () => true,

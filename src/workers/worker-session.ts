@@ -77,9 +77,9 @@ export class WorkerSession {
           if (signal.aborted && isGranted) await life.step(key as PaymentKey, { kind: "released" });
           return outcome;
         }),
-      owe: async (_, signal) => {
+      owe: async ([payer], signal) => {
         const over = once(this.#within(signal), "abort");
-        payments.owe(over);
+        payments.owe(String(payer), over);
         await over;
       },
       answer: stored((key: PaymentKey) => payments.answer(key)),
@@ -153,8 +153,8 @@ export class WorkerSession {
   close(): Promise<void> {
     this.#isClosed = true;
     const freed = this.#free();
-    // What it was delivering has broken off.
-    this.#options.payments.owe(freed);
+    // What it was delivering has broken off: whose that was, the ledger knows.
+    this.#options.payments.owe(null, freed);
     return freed;
   }
 

@@ -11,6 +11,8 @@ const COUNTED_TEST = "test/unit/gateway/counted.test.ts";
 const DOOR_TEST = "test/unit/gateway/quota-door.test.ts";
 const SHOP_TEST = "test/integration/counted.test.ts";
 const MEMBER_TEST = "test/unit/payments/sale/membership.test.ts";
+const REDIRECTED_TEST = "test/integration/redirected-ways.test.ts";
+const TOOLS_TEST = "test/integration/mcp/sold-ways.test.ts";
 const PASS_TEST = "test/integration/passes.test.ts";
 const HOST_TEST = "test/integration/host-passes.test.ts";
 const GOLDEN_TEST = "test/unit/config/golden.test.ts";
@@ -127,8 +129,23 @@ export const COUNTED_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(SHOP_TEST, "never takes off what was used", {
     file: PASSING,
-    find: "    } finally {\n      use?.ended(delivery);\n    }",
-    put: "    } finally {\n      use?.ended(UNSENT);\n    }",
+    find: "use?.ended(delivery, answered",
+    put: "use?.ended(UNSENT, answered",
+  }),
+  caughtBy(REDIRECTED_TEST, "uses up what was paid for by a redirect to what is sold", {
+    file: PASSING,
+    find: "    if (this.#isLed) return true;\n",
+    put: "",
+  }),
+  caughtBy(TOOLS_TEST, "uses up what was paid for by a call that fails", {
+    file: PASSING,
+    find: "return left !== undefined && (outcome",
+    put: "return left !== undefined && !left.sent && (outcome",
+  }),
+  caughtBy(TOOLS_TEST, "has the backend work for nothing for what its caller has spoilt", {
+    file: PASSING,
+    find: ' && (outcome !== "quota" || left.isBackends !== false)',
+    put: "",
   }),
   caughtBy(GOLDEN_TEST, "opens by a pass what there is not", {
     file: "src/config/passes.ts",

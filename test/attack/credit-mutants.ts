@@ -62,8 +62,8 @@ export const CREDIT_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(BOUGHT, "leads a payment on to a pack, which it does not fill", {
     file: "src/gateway/redirects.ts",
-    find: "plan.computed !== undefined || plan.fills !== undefined",
-    put: "plan.computed !== undefined",
+    find: "  if (plan.fills !== undefined) return null;\n",
+    put: "",
   }),
   caughtBy(BOUGHT, "tells a balance to whoever names its account", {
     file: "src/gateway/sessions.ts",

@@ -129,8 +129,31 @@ export const METER_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEDGER_TEST, "says nothing of a payment whose route is not charged by use any more", {
     file: STORED,
-    find: "if (pot === undefined && sale === undefined) return {};",
-    put: "if (sale === undefined) return {};",
+    find: "if (pot === undefined && (sale ?? UNMETERED).reason === NOT_METERED) return {};",
+    put: "if ((sale ?? UNMETERED).reason === NOT_METERED) return {};",
+  }),
+  caughtBy(
+    "test/integration/metered.test.ts",
+    "keeps the rest of what was asked for as the most, behind a reload",
+    {
+      file: DELIVERY,
+      find: " || wasMetered(decision, paid),",
+      put: " && !wasMetered(decision, paid),",
+    },
+  ),
+  caughtBy(
+    "test/integration/metered.test.ts",
+    "charges the most that was asked for what costs less by now",
+    {
+      file: "src/gateway/metered-sale.ts",
+      find: "if (metered === undefined) return unmeteredUse(decision, paid);",
+      put: "if (metered === undefined) return undefined;",
+    },
+  ),
+  caughtBy(LEDGER_TEST, "tells a rest of what was paid at one price", {
+    file: STORED,
+    find: "(sale ?? UNMETERED).reason === NOT_METERED",
+    put: "sale === undefined",
   }),
 ];
 

@@ -18,6 +18,7 @@ const EXACT_TEST = "test/unit/pricing/exact-price.test.ts";
 const PLANS_TEST = "test/unit/gateway/computed-plans.test.ts";
 const PAGE_TEST = "test/unit/gateway/offers/offer-page.test.ts";
 const PRICED_BODY_TEST = "test/integration/gateway/priced-body.test.ts";
+const REDIRECTED_TEST = "test/integration/redirected-ways.test.ts";
 const SALE_TEST = "test/integration/computed-price.test.ts";
 
 export const PRICE_MUTANTS: readonly Mutant[] = [
@@ -204,6 +205,11 @@ export const PRICE_MUTANTS: readonly Mutant[] = [
     file: SHOP,
     find: "if (exactly === undefined) return false;",
     put: "if (exactly === undefined || exactly.length > 0) return false;",
+  }),
+  caughtBy(REDIRECTED_TEST, "leads what was paid at one price on to a request of another", {
+    file: "src/gateway/redirects.ts",
+    find: "accepted.filter(({ maxAmountRequired }) => maxAmountRequired === paid),",
+    put: "accepted.filter(({ maxAmountRequired }) => maxAmountRequired !== null && paid !== null),",
   }),
 ];
 

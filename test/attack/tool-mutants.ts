@@ -153,6 +153,15 @@ export const TOOL_MUTANTS: readonly Mutant[] = [
     find: "read.bytes > LARGE_MESSAGE_BYTES ? read.bytes : 0;",
     put: "read.bytes > Infinity ? read.bytes : 0;",
   }),
+  caughtBy(
+    "test/integration/tools-sales.test.ts",
+    "leads whoever calls a tool to where he cannot go",
+    {
+      file: "src/gateway/delivery.ts",
+      find: " || visitor.request instanceof CallRequest;",
+      put: " || visitor.request === null || CallRequest === null;",
+    },
+  ),
 ];
 
 function caughtBy(unit: string, name: string, edit: Pick<Mutant, "file" | "find" | "put">): Mutant {

@@ -4,8 +4,9 @@ import { connect, createServer, type AddressInfo } from "node:net";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { Random } from "../simulation/random.ts";
 import type { Chain } from "../support/chain.ts";
-import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { freshAccount } from "../support/payer.ts";
+import { Site, type Served } from "../support/serve.ts";
 import { hashOf, type DownloadClient } from "./download-clients.ts";
 
 const MIN_BYTES = 64 * 1024 + 1;
@@ -13,6 +14,8 @@ const MIN_BYTES = 64 * 1024 + 1;
 const MAX_QUOTE_BYTES = 8 * 1024;
 /** Of one download, atomic units. */
 const PRICE = 1_000n;
+/** How long the gateway may take to start on a busy machine, milliseconds. */
+const START_MS = 60_000;
 /** What a buyer has. */
 const PURSE = 10n * PRICE;
 
@@ -120,25 +123,58 @@ const ROUTES = `
   GET /to-host/*: { price: $0.001, description: Leads to another host }
 `;
 
+/** The gateway as its users run it. */
+async function serve(
+  chain: Chain,
+  { port, workers }: { readonly port: number; readonly workers: number },
+  closing: AsyncDisposableStack,
+): Promise<Served> {
+  const [signer, payee] = [freshAccount(), freshAccount()];
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const site = closing.use(await Site.create());
+  const yaml = `
+upstream: http://127.0.0.1:${port}
+payTo: "${payee.address}"
+accept: [${chain.network.name}]
+facilitator:
+  embedded:
+    networks:
+      ${chain.network.name}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+unmatched: deny
+workers: ${workers}
+routes:${ROUTES}`;
+  const served = await site.serve(yaml, { SIGNER: signer.privateKey });
+  await served.untilReady(200, START_MS);
+  return served;
+}
+
 export class GoodsStage implements AsyncDisposable {
   readonly #chain: Chain;
-  readonly #gateway: RunningGateway;
+  readonly #gateway: { readonly url: string };
   readonly #closing: AsyncDisposableStack;
 
-  private constructor(chain: Chain, gateway: RunningGateway, closing: AsyncDisposableStack) {
+  private constructor(
+    chain: Chain,
+    gateway: { readonly url: string },
+    closing: AsyncDisposableStack,
+  ) {
     this.#chain = chain;
     this.#gateway = gateway;
     this.#closing = closing;
   }
 
-  static async open(chain: Chain): Promise<GoodsStage> {
+  /** @param workers more than one: a process of its own, with so many of them */
+  static async open(chain: Chain, workers = 1): Promise<GoodsStage> {
     await using closing = new AsyncDisposableStack();
     let port = 0;
     const backend = serveFiles(() => port);
     const server = createHttpServer(backend);
     ({ port } = await listen(server, { host: "127.0.0.1", port: 0 }));
     closing.defer(() => drain(server, AbortSignal.timeout(0)));
-    const gateway = closing.use(await startGateway({ chain, routes: ROUTES, backend }));
+    const gateway =
+      workers === 1
+        ? closing.use(await startGateway({ chain, routes: ROUTES, backend }))
+        : await serve(chain, { port, workers }, closing);
     return new GoodsStage(chain, gateway, closing.move());
   }
 

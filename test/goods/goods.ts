@@ -1,8 +1,8 @@
 /**
  * Downloads of 64 KiB to 100 MiB that are cut at a random byte, and files behind redirects, by each client: complete, and
- * charged once. Ends with 1 where one is not.
+ * charged once. Ends with 1 where one is not. With `--workers 2` the gateway is a process with so many workers.
  *
- *     npm run prove:goods [-- --times 200 --seed 1 --client curl]
+ *     npm run prove:goods [-- --times 200 --seed 1 --client curl --workers 2]
  */
 import { parseArgs } from "node:util";
 import { startChain } from "../support/chain.ts";
@@ -19,6 +19,7 @@ const { values } = parseArgs({
     times: { type: "string", default: "200" },
     seed: { type: "string", default: "1" },
     client: { type: "string", default: "" },
+    workers: { type: "string", default: "1" },
   },
 });
 const times = Number(values.times);
@@ -65,7 +66,7 @@ async function proveAll(stage: GoodsStage, client: DownloadClient): Promise<void
 
 const chain = await startChain();
 try {
-  await using stage = await GoodsStage.open(chain);
+  await using stage = await GoodsStage.open(chain, Number(values.workers));
   const chosen = DOWNLOAD_CLIENTS.filter(({ name }) => name.includes(values.client));
   for (const client of chosen) await proveAll(stage, client);
 } finally {

@@ -1,7 +1,7 @@
 /** A route that is charged by use, with all real parts: what is left of a payment is its buyer's when his answer was given. */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { get } from "node:http";
+import { get, type RequestListener } from "node:http";
 import { text } from "node:stream/consumers";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -65,10 +65,12 @@ async function changeOf({ buyer }: Pick<Sold, "buyer">, amount: bigint): Promise
 }
 
 /** As the receipt's own URL tells it. */
-async function statusOf(answer: { readonly headers: Headers }): Promise<object> {
+const statusOf = (answer: { readonly headers: Headers }) => statusAt(gateway.url, answer);
+
+async function statusAt(at: string, answer: { readonly headers: Headers }): Promise<object> {
   const link = /<([^>]+)>/.exec(answer.headers.get("Link") ?? "")?.[1] ?? "";
   const url = new URL(link);
-  return Object(await (await fetch(gateway.url + url.pathname)).json());
+  return Object(await (await fetch(at + url.pathname)).json());
 }
 
 /** As a browser is shown it: `fetch` says that it is none. */
@@ -329,4 +331,50 @@ it("is counted, and in the books as on the chain", async () => {
   // Beside the pack of a dollar.
   const onChain = (await chain.balanceOf(gateway.payee)) - 1_000_000n;
   expect(BigInt(Math.round((charged + change) * 1e6))).toBe(onChain);
+});
+
+describe("by a route that is not charged by use any more", () => {
+  const more = "credits: { packs: [$1] }";
+  const meter = (max: string) =>
+    `\n  POST /v1/chat/completions: { meter: { of: json("usage.total_tokens"), each: $0.000002, max: ${max} } }\n`;
+  const rest = async (path: string, { address }: FreshAccount, left: bigint) =>
+    vi.waitFor(() => expect(balanceIn(path, address)).toBe(left));
+
+  it.each(
+    ["price: $0.01", "price: $0.01, settle: after"].flatMap((now) =>
+      VERSIONS.map((version) => [now, version] as const),
+    ),
+  )("costs what is asked there by now: %s, version %i", async (now, version) => {
+    const path = join(tmpdir(), `coinslot-metered-${randomUUID()}`, "ledger.db");
+    const { listener } = model;
+    let isDown = false;
+    const backend: RequestListener = (...exchange) =>
+      isDown ? void exchange[1].writeHead(503).end() : listener(...exchange);
+    const setup = { chain, routes: meter("$0.50"), more, backend, storePath: path };
+    await using shop = await startGateway(setup);
+    const url = `${shop.url}/v1/chat/completions`;
+    const init = asking({ tokens: 5 });
+    const [quoted, owed, anew] = [
+      await richBuyer(chain),
+      await richBuyer(chain),
+      await richBuyer(chain),
+    ];
+    const [one, other] = [
+      await sign(quoted, url, { init, version }),
+      await sign(owed, url, { init, version }),
+    ];
+    isDown = true;
+    expect((await present(url, other, init, version)).status).toBe(503);
+    isDown = false;
+    expect(await shop.reroute(`\n  POST /v1/chat/completions: { ${now} }\n`)).toBe(true);
+    expect((await present(url, one, init, version)).status).toBe(200);
+    await rest(path, quoted, 490_000n);
+    expect((await present(url, other, init, version)).status).toBe(200);
+    await rest(path, owed, 490_000n);
+    const answer = await present(url, await sign(anew, url, { init, version }), init, version);
+    expect(answer.status).toBe(200);
+    expect(await chain.balanceOf(anew.address)).toBe(PURSE - MAX);
+    expect(balanceIn(path, anew.address)).toBe(0n);
+    expect(await statusAt(shop.url, answer)).not.toHaveProperty("metered");
+  });
 });

@@ -16,6 +16,7 @@ let holding: { readonly begun: () => void; readonly until: Promise<void> } | nul
 
 const ROUTES = `
   GET /counted: { price: $0.01, description: Counted }
+  GET /moved: { price: $0.01, description: What has moved }
   GET /slow: { price: $0.01, description: Slow }
   GET /taste: { price: $0.01, description: A taste, free: 1/d by address }
   POST /chat: { meter: { of: json("usage"), each: $0.001, max: $0.05 }, description: A model, credits: true }
@@ -26,7 +27,8 @@ const backend: RequestListener = (request, response) => {
     request.resume();
     holding?.begun();
     await holding?.until;
-    response.writeHead(200, { "Content-Type": "application/json" });
+    if (request.url === "/moved") response.writeHead(301, { Location: "/counted" });
+    else response.writeHead(200, { "Content-Type": "application/json" });
     response.end(JSON.stringify({ url: request.url, usage: 7 }));
   };
   void work();
@@ -70,6 +72,16 @@ it("is counted as a sale of its route, and nothing else", async () => {
     'code="402",outcome="challenged"} 1',
     'code="200",outcome="paid"} 1',
   ]);
+});
+
+it("has what its backend leads on to: no call of a tool could go there", async () => {
+  const buyer = await richBuyer(chain);
+  const meta = await paymentFor(buyer, "get_moved");
+  const answer = await client.call("get_moved", {}, meta);
+  expect(answer).toMatchObject({ isError: false, meta: { [RECEIPT]: { success: true } } });
+  expect(JSON.stringify(answer)).toContain("/counted");
+  expect(JSON.stringify(answer)).not.toContain("(301)");
+  expect(await charged(buyer)).toBe(10_000n);
 });
 
 it("is one sale however many show its payment at once", async () => {

@@ -2,11 +2,13 @@
 import { caughtBy, type Mutant } from "./mutant.ts";
 
 const GOODS = "test/integration/gateway/goods.test.ts";
+const LOST = "test/integration/gateway/goods-lost.test.ts";
 const RESETS = "test/unit/gateway/message/reset.test.ts";
 const LEAVING = "test/unit/payments/sale/leaving.test.ts";
 const OWING = "test/unit/payments/sale/owing.test.ts";
 const TILL = "test/unit/workers/till.test.ts";
 const SERVICE = "src/payments/sale/payment-service.ts";
+const REDIRECTED = "test/integration/redirected-ways.test.ts";
 const INPUT = "test/integration/gateway/declared-input.test.ts";
 const CONTRACT = "test/unit/ledger/memory-ledger.test.ts";
 const SHOPS = "src/payments/sale/cheaper-shop.ts";
@@ -30,13 +32,80 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(TILL, "tells no other worker that something has broken off", {
     file: "src/workers/remote-payment-service.ts",
-    find: 'this.#channel.call("owe", [], options).catch(() => undefined);',
+    find: 'this.#channel.call("owe", [payer], options).catch(() => undefined);',
     put: "void options;",
+  }),
+  caughtBy(OWING, "asks no worker whether it has seen that something broke off", {
+    file: "src/payments/sale/owing.ts",
+    find: "if (notice === undefined || !this.#begun.has(nameOf(buying()))) return this.#stored(buying);",
+    put: "if (notice !== undefined || this.#begun.size >= 0) return this.#stored(buying);",
+  }),
+  caughtBy(TILL, "remembers no sale that a worker has begun", {
+    file: "src/payments/sale/payment-service.ts",
+    find: 'if (transition.kind === "claim" && "terms" in transition) this.#begin(transition.terms);',
+    put: "",
+  }),
+  caughtBy(OWING, "remembers every sale that was ever begun", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#begun.delete(oldest);",
+    put: "",
   }),
   caughtBy(TILL, "takes what a dead worker was delivering for delivered until it is free", {
     file: "src/workers/worker-session.ts",
-    find: "this.#options.payments.owe(freed);",
+    find: "this.#options.payments.owe(null, freed);",
     put: "",
+  }),
+  caughtBy(OWING, "has everybody wait for what a stranger breaks off", {
+    file: "src/payments/sale/owing.ts",
+    find: "this.#under.set(payer, all);",
+    put: "this.#under.set(null, all);",
+  }),
+  caughtBy(LEAVING, "forgets what broke off, since it had been closed in good order before", {
+    file: "src/payments/sale/goods.ts",
+    find: "if (this.#forgetting.get(key) !== mark) return;",
+    put: "",
+  }),
+  caughtBy(CONTRACT, "takes what is being fetched again for had, whoever dies meanwhile", {
+    file: DELIVERIES,
+    find: "const held = { holder: moment.life, isLeft: true };",
+    put: "const held = { holder: moment.life, isLeft: false };",
+  }),
+  caughtBy(TILL, "takes what has been fetched again for owed for ever", {
+    file: "src/payments/sale/goods.ts",
+    find: `        const recorded = this.record(key, { kind: "collected" });
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+    put: `        const recorded = Promise.resolve();
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);`,
+  }),
+  caughtBy(LOST, "tells who was cut to pay for the rest of a kept answer", {
+    file: "src/payments/sale/goods.ts",
+    find: "return whole !== null && (await give(whole)) ? replayed : USED;",
+    put: "return USED;",
+  }),
+  caughtBy(LOST, "gives a kept part to who asks for another", {
+    file: "src/payments/sale/goods.ts",
+    find: "response.status === WHOLE ? await",
+    put: "response.status > 0 ? await",
+  }),
+  caughtBy(LOST, "gives a kept answer to who asks for a part in other units", {
+    file: "src/gateway/message/request-body.ts",
+    find: 'if (!/^\\s*bytes=/i.test(headers.range ?? "")) return null;',
+    put: "",
+  }),
+  caughtBy(LOST, "gives a kept answer to who only compares his own", {
+    file: "src/gateway/message/request-body.ts",
+    find: "return isOfBytes ? HASH_OF_NOTHING : null;",
+    put: "return HASH_OF_NOTHING;",
+  }),
+  caughtBy(LOST, "sells a redirect to where nobody gets", {
+    file: "src/gateway/redirects.ts",
+    find: 'if (read.kind !== "ok") return NOWHERE;',
+    put: 'if (read.kind !== "ok") return null;',
+  }),
+  caughtBy(LOST, "takes a redirect to where nobody gets for its buyer's fault", {
+    file: "src/gateway/delivery.ts",
+    find: "(status >= SERVER_ERROR || this.#isLost)",
+    put: "status >= SERVER_ERROR",
   }),
   caughtBy(OWING, "waits for a ledger that does not store for as long as that takes", {
     file: "src/payments/sale/owing.ts",
@@ -175,5 +244,15 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
     file: MACHINE,
     find: "row.binding !== null && mayCollect(row, terms);",
     put: "row.binding !== null;",
+  }),
+  caughtBy(REDIRECTED, "forgets behind a redirect what its payer's group pays", {
+    file: REDIRECTS,
+    find: "return acceptable({ ...presented, ...there, plan, offers, resource });",
+    put: "return offers.requirements(resource, acceptable(decision).length > 0 ? decision.version : 2);",
+  }),
+  caughtBy(REDIRECTED, "asks what is owed by the price of now behind a redirect", {
+    file: REDIRECTS,
+    find: "return label === decision.plan.label || isPaidWith(",
+    put: "return label === null || isPaidWith(",
   }),
 ];

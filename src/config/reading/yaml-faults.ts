@@ -159,6 +159,7 @@ const INDENTATION: ReadonlySet<string> = new Set([
 ]);
 /** What looks like a space and is none. */
 const ODD_SPACE = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]/;
+const SECOND_COLON_OF = /: .*:(?: |$)/;
 const OUTERMOST = /^[A-Za-z]\w*[ \t]*:/;
 /** Lines that are looked at for where others begin. */
 const MAX_LINES_ABOVE = 1_000;
@@ -189,11 +190,35 @@ function indentationFault(code: string, offset: number, text: string): LocatedFa
   const indent = line.search(/\S/);
   const span = { offset: start + indent, length: Math.max(1, line.trim().length) };
   const isKey = /:(?:\s|$)/.test(line);
+  const next = isKey && !SECOND_COLON_OF.test(line) ? keyBelow(text, start) : undefined;
+  // A value goes on in the lines below it that begin further in: the parser complains where it begins. Where those begin
+  // as the line above does, it is the one between them that is out of place.
+  const isBelow = next !== undefined && next.indent > indent && next.indent !== before?.indent;
+  if (code.endsWith("_IMPLICIT_KEY") && isBelow) {
+    const columns = linesAbove(text, next.start).map((each) => each.indent);
+    const length = Math.max(1, next.text.trim().length);
+    const place = { offset: next.start + next.indent, length };
+    return { span: place, fault: misplaced(next.indent, new Set(columns)) };
+  }
   if (!isKey) return { span, fault: NO_KEY };
-  if (code === "BLOCK_AS_IMPLICIT_KEY" && /: .*:(?: |$)/.test(line)) {
+  if (code === "BLOCK_AS_IMPLICIT_KEY" && SECOND_COLON_OF.test(line)) {
     return { span: { offset, length: 1 }, fault: SECOND_COLON };
   }
   return { span, fault: misplaced(indent, new Set(above.map((each) => each.indent))) };
+}
+
+/** The first line behind one in which something is written, where that is a key. */
+function keyBelow(text: string, start: number) {
+  let at = text.indexOf("\n", start) + 1;
+  for (let left = MAX_LINES_ABOVE; left > 0 && at > 0 && at < text.length; left -= 1) {
+    const line = /^[^\n]*/.exec(text.slice(at, at + 1_000))?.[0] ?? "";
+    const indent = line.search(/\S/);
+    if (indent >= 0 && line.charAt(indent) !== "#") {
+      return /:(?:\s|$)/.test(line) ? { start: at, indent, text: line } : undefined;
+    }
+    at = text.indexOf("\n", at) + 1;
+  }
+  return undefined;
 }
 
 /** Where the lines before one begin, and begin to be written, up to the outermost map; the nearest first. */

@@ -68,6 +68,13 @@ async function countBooks(config: Pick<Config, "store">, title: string): Promise
     const reason = messageOf(cause);
     const said = `${title}: ${reason}`;
     if (reason.includes("holds no ledger yet")) return ok("store", said);
+    if (reason.includes("newer than")) {
+      return fail(
+        "store",
+        said,
+        "run the version that wrote it, or a newer one: there is no way back",
+      );
+    }
     if (reason.includes("schema version")) return warn("store", said, "start the gateway once");
     const fix =
       config.store.kind === "sqlite"

@@ -1,6 +1,6 @@
 /**
  * A request that a message asks for in place of a request line: it comes from the message's own client, by its own
- * connection, and is decided, paid and forwarded as any other.
+ * connection, and is decided, paid and forwarded as any other; redirects are followed for it, since a call cannot go there.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";

@@ -21,6 +21,7 @@ import type { InboundRequest, InboundResponse } from "../message/inbound.ts";
 import { areEvents } from "../upstream/kept-answer.ts";
 import type { Speech } from "../speech.ts";
 import { RPC_ERRORS, type RpcCall, type RpcId } from "./message.ts";
+import { receiptedText } from "./receipted-text.ts";
 import { RewrittenResponse } from "./rewritten-response.ts";
 import type { ToolList } from "./tool-list.ts";
 import { unpacked } from "./unpacked.ts";
@@ -224,9 +225,7 @@ export class Conversation implements Speech {
     const message = parseJson(text);
     if (!isAnswer(message) || this.call === null) return text;
     if (this.#sold === null) return this.#named(text, message);
-    const { result } = message;
-    const told = isRecord(result) ? this.#receipted(result) : result;
-    return JSON.stringify({ ...message, ...(isRecord(result) && { result: told }), id: this.#id });
+    return this.#written(text, message);
   }
 
   #rewrite(text: string): string | Promise<string> {
@@ -244,10 +243,25 @@ export class Conversation implements Speech {
     const { result, id } = message;
     if (sold === null || !first) return this.#named(text, message);
     const isSpelt = !isRecord(result) && id === this.#id;
-    const own = isRecord(result) ? { result: this.#receipted(result) } : {};
-    const told = isSpelt ? text : JSON.stringify({ ...message, ...own, id: this.#id });
+    const told = isSpelt ? text : this.#written(text, message);
     if (this.#verdict?.kind === "goods") return told;
     return sold.refuse().then(() => told);
+  }
+
+  /** What is sold, under the id that its client knows. */
+  #written(text: string, message: Readonly<Record<string, unknown>>): string {
+    const sold = this.#sold;
+    const value = sold && metaReceipt(sold.settlement, sold.version);
+    const receipt = value && { name: RECEIPT_META, value };
+    const { result } = message;
+    return (
+      receiptedText(text, { id: quoted(this.#id), receipt }) ??
+      JSON.stringify({
+        ...message,
+        ...(isRecord(result) && value && { result: withReceipt(result, value) }),
+        id: this.#id,
+      })
+    );
   }
 
   /** Under the id that its client knows. */
@@ -276,11 +290,6 @@ export class Conversation implements Speech {
     const message = "the answer of the server is no message of JSON-RPC in UTF-8, and is not sold";
     const error = { code: RPC_ERRORS.internal, message };
     return JSON.stringify({ jsonrpc: "2.0", id: this.#id, error });
-  }
-
-  #receipted(result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-    const sold = this.#sold;
-    return sold === null ? result : withReceipt(result, metaReceipt(sold.settlement, sold.version));
   }
 
   #judge(message: unknown): void {

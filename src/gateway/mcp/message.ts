@@ -131,7 +131,7 @@ export function readMessage(bytes: Buffer, rawHeaders: readonly string[]): ReadM
 /** Members whose places in the text are wanted. */
 const MARKS = [["params", "_meta", PAYMENT_META], ["id"], ["params", "requestId"]] as const;
 
-type Edit = readonly [begin: number, end: number, put: string];
+export type Edit = readonly [begin: number, end: number, put: string];
 
 /** As many bytes. */
 function blankOf(text: string, { begin, end }: MarkedMember): Edit {
@@ -139,7 +139,7 @@ function blankOf(text: string, { begin, end }: MarkedMember): Edit {
 }
 
 /** With what is put in place of parts of it, none of which is within another. */
-function rewritten(text: string, edits: readonly Edit[]): string {
+export function rewritten(text: string, edits: readonly Edit[]): string {
   let [told, from] = ["", 0];
   for (const [begin, end, put] of edits.toSorted(([left], [right]) => left - right)) {
     told += text.slice(from, begin) + put;

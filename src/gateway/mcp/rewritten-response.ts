@@ -264,7 +264,9 @@ export class RewrittenResponse implements InboundResponse {
     const written = (text: string): Buffer => {
       if (text === told) return event;
       const others = lines.filter((line) => line !== "" && !line.startsWith("data:"));
-      return Buffer.from([...others, `data: ${text}`, "", ""].join("\n"));
+      // Of JSON only what is between its values breaks lines.
+      const line = text.replaceAll("\n", " ");
+      return Buffer.from([...others, `data: ${line}`, "", ""].join("\n"));
     };
     return read instanceof Promise ? read.then(written) : written(read);
   }

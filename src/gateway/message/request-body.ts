@@ -133,6 +133,18 @@ export function hashAsked(request: InboundRequest, bodyHash: string): string {
   return lines.length === 0 ? bodyHash : hash("sha256", [bodyHash, ...lines].join("\n"));
 }
 
+/** What asks for bytes of an answer, which whoever answers may give whole (RFC 9110 section 14.2). */
+const OF_BYTES: ReadonlySet<string> = new Set(["range", "if-range"]);
+
+/** What {@link hashAsked} is of the same request without a body for the whole; null where it asks for no bytes of that. */
+export function hashOfWhole(request: InboundRequest): string | null {
+  const { headers } = request;
+  if (askedOf(request) !== undefined || hasRequestBody(request)) return null;
+  if (!/^\s*bytes=/i.test(headers.range ?? "")) return null;
+  const isOfBytes = SELECTING.every((name) => !(name in headers) || OF_BYTES.has(name));
+  return isOfBytes ? HASH_OF_NOTHING : null;
+}
+
 /** Whether a request announces a body. */
 export function hasRequestBody({ headers }: InboundRequest): boolean {
   return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";

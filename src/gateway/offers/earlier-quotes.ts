@@ -23,6 +23,8 @@ import type { Router } from "../paths/router.ts";
 export interface QuotedEarlier {
   readonly offers: Offers;
   readonly members: readonly MemberTerms[];
+  /** Its offers were the most that an answer costs, charged by use. Default: they were what it costs. */
+  readonly isMetered?: boolean;
 }
 
 /** The prices of a configuration that was replaced. */
@@ -104,6 +106,25 @@ export function earlierRequirements(
   return askedEarlier(earlier, asked, nowMs).flatMap(({ requirements }) => requirements);
 }
 
+/** Whether that was asked for as the most that an answer costs, and may still be paid. */
+export function isMeteredEarlier(
+  earlier: readonly EarlierQuotes[],
+  asked: AskedEarlier,
+  paid: PaymentRequirements,
+  nowMs: number,
+): boolean {
+  return askedEarlier(earlier, asked, nowMs).some(
+    ({ isMetered, requirements }) =>
+      isMetered &&
+      requirements.some(
+        ({ network, asset, maxAmountRequired }) =>
+          network === paid.network &&
+          asset === paid.asset &&
+          maxAmountRequired === paid.maxAmountRequired,
+      ),
+  );
+}
+
 /**
  * How a payment names its purchase by what was asked for when its client was told what it has accepted; undefined
  * where it has accepted nothing of that, or named it no better for that.
@@ -122,6 +143,7 @@ export function nameAskedEarlier(
 
 interface StillAsked {
   readonly offers: Offers;
+  readonly isMetered: boolean;
   readonly requirements: readonly PaymentRequirements[];
 }
 
@@ -133,14 +155,14 @@ function askedEarlier(
   return earlier.flatMap(({ router, computed, publicUrl, replacedMs }) => {
     const match = router.match(method, path);
     if (match.kind !== "route" || match.value === null) return [];
-    const { offers: most, members } = match.value;
+    const { offers: most, members, isMetered = false } = match.value;
     const own = offersAt(most, computed, priced);
     const asked = [...(own === undefined ? [] : [own]), ...offersOfPayer(members, payment)];
     return asked.map((offers) => {
       const requirements = offers
         .requirements(publicUrl + target, version)
         .filter(({ maxTimeoutSeconds }) => nowMs < replacedMs + maxTimeoutSeconds * 1000);
-      return { offers, requirements };
+      return { offers, isMetered, requirements };
     });
   });
 }

@@ -5,7 +5,7 @@
 import { valueOf } from "../message/field-values.ts";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Gathered } from "../../http1/gathered.ts";
-import type { StoredResponse } from "../../ledger/ledger.ts";
+import { MAX_STORED_BODY_BYTES, type StoredResponse } from "../../ledger/ledger.ts";
 import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../x402/header.ts";
 import { SIGN_IN_HEADER } from "../../x402/sign-in.ts";
 
@@ -71,6 +71,12 @@ export class KeptAnswer {
 /** Whether an answer with those raw lines is a stream of events, which need not end. */
 export function areEvents(lines: readonly string[]): boolean {
   return /^\s*text\/event-stream\s*(?:;|$)/i.test(valueOf(lines, "content-type") ?? "");
+}
+
+/** Of a part of what would be kept if it were asked for whole: an answer that is made anew may be sent in parts, too. */
+export function isPartOfLittle(lines: readonly string[]): boolean {
+  const [, whole] = /\/(\d+)\s*$/.exec(valueOf(lines, "content-range") ?? "") ?? [];
+  return whole !== undefined && Number(whole) <= MAX_STORED_BODY_BYTES;
 }
 
 /** What of a kept answer is for whoever asks now: it may be another origin, or another envelope. */

@@ -20,7 +20,7 @@ import { readAccounts, readEvidence, readHistory } from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
 import { readCredits, readCreditsOf } from "./sqlite-pot-rows.ts";
 import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
-import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
+import { requireNewest } from "./sqlite-schema.ts";
 import { readSubmissionRow } from "../submission-row.ts";
 import { digestOf, readTombstone } from "../tombstone.ts";
 import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
@@ -59,13 +59,7 @@ export function openForReading(path: string): SqliteDatabase {
   if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
   const database = new SqliteDatabase(path, { readOnly: true });
   try {
-    const version = schemaVersion(database);
-    if (version !== SCHEMA_VERSION) {
-      throw new LedgerUnavailable(
-        `the ledger ${path} has schema version ${version}, and this program reads ` +
-          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
-      );
-    }
+    requireNewest(database, path);
     return database;
   } catch (error) {
     database.close();

@@ -2,8 +2,8 @@
  * One SQLite connection: statements prepared once and kept, transactions, and the machine's faults
  * under one stable code. Knows nothing of payments.
  */
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import {
   DatabaseSync,
   type SQLInputValue,
@@ -57,6 +57,8 @@ const OPERATIONAL: ReadonlySet<number> = new Set([
 export class SqliteDatabase {
   readonly #connection: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  /** What is written, and which file that is; undefined in memory, and where it is only read. */
+  readonly #file: { readonly path: string; readonly id: string | undefined } | undefined;
 
   /**
    * Opens a file, made with its folder where missing and not only read, or `:memory:`. Statements wait
@@ -68,6 +70,9 @@ export class SqliteDatabase {
       makeFile(path);
     }
     this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout, readOnly }));
+    if (path === ":memory:" || readOnly) return;
+    const file = resolve(path);
+    this.#file = { path: file, id: fileAt(file) };
   }
 
   get isOpen(): boolean {
@@ -107,8 +112,18 @@ export class SqliteDatabase {
     });
   }
 
-  /** Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. */
+  /**
+   * Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. Throws
+   * {@link LedgerUnavailable} where the file has been removed or replaced: SQLite would go on writing what
+   * nobody can open again.
+   */
   transaction<Value>(step: () => Value): Value {
+    if (this.#file !== undefined && fileAt(this.#file.path) !== this.#file.id) {
+      throw new LedgerUnavailable(
+        `the ledger ${this.#file.path} was removed or replaced while it was open: nothing more is ` +
+          "stored until that file is back in its place, or the gateway is started again",
+      );
+    }
     return this.#between("BEGIN IMMEDIATE", step);
   }
 
@@ -147,6 +162,12 @@ export class SqliteDatabase {
     this.#statements.set(sql, statement);
     return statement;
   }
+}
+
+/** Which file stands there; undefined where none does. */
+function fileAt(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? undefined : `${found.dev}:${found.ino}`;
 }
 
 function isList(values: Values): values is readonly SQLInputValue[] {

@@ -441,16 +441,29 @@ export function schemaVersion(database: SqliteDatabase): number {
 export function migrate(database: SqliteDatabase): void {
   database.transaction(() => {
     const version = schemaVersion(database);
-    if (version > SCHEMA_VERSION) {
-      throw new LedgerUnavailable(
-        `the ledger has schema version ${version}, newer than ${SCHEMA_VERSION}, the newest ` +
-          "that this program knows: run the version that wrote it, or a newer one",
-      );
-    }
+    if (version > SCHEMA_VERSION) throw newer("the ledger", version);
     if (version === SCHEMA_VERSION) return;
     for (const sql of MIGRATIONS.slice(version)) database.exec(sql);
     database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
   });
+}
+
+/** Throws {@link LedgerUnavailable} for a ledger that another version of the program has written. */
+export function requireNewest(database: SqliteDatabase, path: string): void {
+  const version = schemaVersion(database);
+  if (version > SCHEMA_VERSION) throw newer(`the ledger ${path}`, version);
+  if (version === SCHEMA_VERSION) return;
+  throw new LedgerUnavailable(
+    `the ledger ${path} has schema version ${version}, older than ${SCHEMA_VERSION}, which this ` +
+      "program reads: it is brought up to date when the gateway opens it",
+  );
+}
+
+function newer(ledger: string, version: number): LedgerUnavailable {
+  return new LedgerUnavailable(
+    `${ledger} has schema version ${version}, newer than ${SCHEMA_VERSION}, the newest ` +
+      "that this program knows: run the version that wrote it, or a newer one",
+  );
 }
 
 /**
@@ -461,13 +474,7 @@ export function openBeside(path: string): SqliteDatabase {
   if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
   const database = new SqliteDatabase(path);
   try {
-    const version = schemaVersion(database);
-    if (version !== SCHEMA_VERSION) {
-      throw new LedgerUnavailable(
-        `the ledger ${path} has schema version ${version}, and this program writes ` +
-          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
-      );
-    }
+    requireNewest(database, path);
     // The file is tidied up by its own process.
     database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
     return database;

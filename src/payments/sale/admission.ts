@@ -86,14 +86,14 @@ export interface GoodsRequest {
    */
   readonly exactly?: readonly PaymentRequirements[] | undefined;
   /** It is charged by use: {@link Paid.delivered} is told by how much. Default: all that was paid is charged. */
-  readonly isMetered?: boolean;
+  readonly isMetered?: (paid: PaymentRequirements) => boolean;
   /** How often what was sold may be fetched again. Default: never. */
   readonly repeats?: number;
   /**
-   * Hex SHA-256 of the request's body, which is read for it; asked only when nothing is forwarded, or with `isKept`,
-   * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
+   * Hex SHA-256 of the request's body, which is read for it; asked only when nothing is forwarded, or with `isKept`, which keeps the
+   * body for that. `ofWhole`: of such a request for the whole. Null where it cannot be had: too large, or its client left; it asks for no part.
    */
-  readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
+  readonly readBodyHash: (isKept: boolean, ofWhole?: boolean) => Promise<string | null>;
   /**
    * What it puts into which pot when it is settled, where that is what is bought. Throws where there is no such pot: then
    * nothing is claimed. Default: nothing.

@@ -9,7 +9,8 @@ import {
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Time } from "../../time/time.ts";
-import type { PaymentKey } from "../../x402/payment-key.ts";
+import { payerOf, type PaymentKey } from "../../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Payment } from "../facilitator.ts";
 import {
   NOT_LOOKED_UP,
@@ -35,6 +36,17 @@ interface Delivering {
   readonly land: () => void;
 }
 
+/** What has gone to its client. */
+interface Sent extends Pick<GoodsRequest, "onReset"> {
+  readonly key: PaymentKey;
+  /** What it was paid with. */
+  readonly request: FacilitatorRequest;
+  readonly isDownload: boolean;
+}
+
+/** Of an answer that is no part. */
+const WHOLE = 200;
+
 /** How long a download is owed whose client closed its connection at once, milliseconds. */
 const CLOSED_OWED_MS = 30_000;
 
@@ -47,24 +59,29 @@ export interface GoodsOptions {
 export class Goods {
   readonly #options: GoodsOptions;
   readonly #payments: PaymentService;
+  /** Downloads that are owed for a moment, by which break of theirs: the last one says until when. */
+  readonly #forgetting = new Map<PaymentKey, symbol>();
 
   constructor(options: GoodsOptions) {
     this.#options = options;
     this.#payments = options.payments;
   }
 
-  #owe(recorded: Promise<void>): Promise<void> {
-    this.#payments.owe(recorded);
+  #owe({ key, request }: Pick<Sent, "key" | "request">, recorded: Promise<void>): Promise<void> {
+    this.#forgetting.delete(key);
+    this.#payments.owe(payerOf(request.paymentPayload), recorded);
     return recorded;
   }
 
   paid(key: PaymentKey, settled: Deliverable, delivering: Delivering, answer?: HeldGoods): Paid {
     const { payment, presented, terms, land } = delivering;
+    const { request } = payment;
+    const { onReset } = presented;
     const { target } = terms;
     return {
       key,
       settlement: settled.settlement,
-      terms: payment.request.paymentRequirements,
+      terms: request.paymentRequirements,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       isRepeat: false,
@@ -76,12 +93,15 @@ export class Goods {
         const recorded = this.record(key, ended).finally(land);
         const isDownload = again !== undefined;
         if (isDownload || kept !== undefined) {
-          this.#watch(key, recorded, presented.onReset, isDownload);
+          this.#watch({ key, request, onReset, isDownload }, recorded);
         }
         return recorded;
       },
       undelivered: (attempt) =>
-        this.#owe(this.record(key, { kind: "undelivered", broken: attempt })).finally(land),
+        this.#owe(
+          { key, request },
+          this.record(key, { kind: "undelivered", broken: attempt }),
+        ).finally(land),
     };
   }
 
@@ -100,10 +120,11 @@ export class Goods {
       isLast: false,
       isRepeat: true,
       delivered: () => {
-        this.#watch(key, Promise.resolve(), onReset, true);
-        return Promise.resolve();
+        const recorded = this.record(key, { kind: "collected" });
+        this.#watch({ key, request, onReset, isDownload: true }, recorded);
+        return recorded;
       },
-      undelivered: () => this.#owe(this.record(key, { kind: "unread" })),
+      undelivered: () => this.#owe({ key, request }, this.record(key, { kind: "unread" })),
     };
   }
 
@@ -137,7 +158,7 @@ export class Goods {
   async #replay(
     key: PaymentKey,
     { readBodyHash, onReset }: GoodsRequest,
-    { target, claimant, proof }: ClaimTerms,
+    { target, claimant, proof, request }: ClaimTerms,
     { settlement }: SoldClaim,
   ): Promise<Admission> {
     // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
@@ -145,35 +166,44 @@ export class Goods {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.record(key, { kind: "collected" });
-      this.#watch(key, recorded, onReset, false);
+      this.#watch({ key, request, onReset, isDownload: false }, recorded);
       return recorded;
     };
-    const asked = { target, bodyHash, claimant, proof };
     const response = await this.#payments.answer(key);
     if (response === undefined) return USED;
-    const isGiven = await this.#payments.step(key, { kind: "replay", asked });
-    return isGiven ? { kind: "replayed", key, settlement, response, collected } : USED;
+    const give = (hash: string): Promise<boolean> => {
+      const asked = { target, bodyHash: hash, claimant, proof };
+      return this.#payments.step(key, { kind: "replay", asked });
+    };
+    const replayed = { kind: "replayed", key, settlement, response, collected } as const;
+    if (await give(bodyHash)) return replayed;
+    // Who was cut comes for the rest: he has the whole of what is there, or would be told to pay for it.
+    const whole = response.status === WHOLE ? await readBodyHash(true, true) : null;
+    return whole !== null && (await give(whole)) ? replayed : USED;
   }
 
   /**
    * What was sent to its client is owed again: nobody else who shows the payment says that. A download whose client
    * closed its connection at once is so for a moment: he may have all of it, and one that broke off tries again by then.
    */
-  #watch(
-    key: PaymentKey,
-    recorded: Promise<void>,
-    onReset: GoodsRequest["onReset"],
-    isDownload: boolean,
-  ): void {
+  #watch({ key, request, onReset, isDownload }: Sent, recorded: Promise<void>): void {
     onReset((how) => {
       if (how === "closed" && !isDownload) return;
-      const unread = this.#owe(recorded.then(() => this.record(key, { kind: "unread" })));
-      if (how === "closed") void unread.then(() => this.#forgetLater(key));
+      const unread = this.#owe(
+        { key, request },
+        recorded.then(() => this.record(key, { kind: "unread" })),
+      );
+      if (how === "reset") return;
+      const mark = Symbol(key);
+      this.#forgetting.set(key, mark);
+      void unread.then(() => this.#forgetLater(key, mark));
     });
   }
 
-  async #forgetLater(key: PaymentKey): Promise<void> {
+  async #forgetLater(key: PaymentKey, mark: symbol): Promise<void> {
     await once(this.#options.time.timeout(CLOSED_OWED_MS), "abort");
+    if (this.#forgetting.get(key) !== mark) return;
+    this.#forgetting.delete(key);
     await this.record(key, { kind: "collected" });
   }
 

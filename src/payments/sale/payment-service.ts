@@ -107,8 +107,11 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>>;
-  /** A delivery has broken off: who asks for what he is owed waits until that is stored. `stored` never rejects. */
-  owe(stored: Promise<unknown>): void;
+  /**
+   * A delivery has broken off: its payer, or null: anybody, waits until that is stored when he asks for what he is owed.
+   * `stored` never rejects.
+   */
+  owe(payer: string | null, stored: Promise<unknown>): void;
   /**
    * The payment of that first use, else for the offer that it fits best and that is not refused at
    * once. `misnamed`: something else has its identifier; `repriced`: it has paid for a request of another price. Costs no write. Throws what the ledger throws.
@@ -221,15 +224,15 @@ export class LocalPaymentService implements PaymentService {
     this.#choosing = { facilitator, feePayers, networks };
   }
 
-  owe(stored: Promise<unknown>): void {
-    this.#owing.add(stored);
+  owe(...said: Parameters<PaymentService["owe"]>): void {
+    this.#owing.add(...said);
   }
 
   async identify(
     presented: Identifying,
   ): Promise<Result<Identified, Refusal | "misnamed" | "repriced" | Barred>> {
     const { payment, binding, target, identifier } = presented;
-    const owing = this.#owing.settled();
+    const owing = this.#owing.settled(() => ({ payer: payerOf(payment), binding }));
     if (owing !== undefined) await owing;
     const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
     if (recalled.isMisnamed === true) return err("misnamed");
@@ -294,6 +297,7 @@ export class LocalPaymentService implements PaymentService {
       const isBackends = "isBackends" in transition && transition.isBackends;
       this.#settlement.drop(key, isBackends ? "ours" : "spoilt");
     }
+    if (transition.kind === "claim" && "terms" in transition) this.#begin(transition.terms);
     const isRefundedLast = this.#refundsLast(networkOfKey(key));
     const isBroken = "broken" in transition && isRefundedLast;
     const asked = isBroken
@@ -304,6 +308,10 @@ export class LocalPaymentService implements PaymentService {
     }
     const change = this.#potOf(asked.terms.request);
     return this.#redemptions.step(key, { ...asked, terms: { ...asked.terms, change } });
+  }
+
+  #begin({ request, binding }: ClaimTerms): void {
+    this.#owing.begin(() => ({ payer: payerOf(request.paymentPayload), binding }));
   }
 
   /** Into which pot goes what its payer has paid and not used; undefined: nothing is prepaid in what it pays with. */

@@ -302,7 +302,8 @@ export class Paywall {
     const told = { binding, target, route, request, proof, identifier };
     const [claimant, idempotencyKey] = [claimantOf(client), this.#newIdempotencyKey()];
     const fills = fillsOf(payment, presented, takeoff.hasKey);
-    const terms = { ...told, claimant, idempotencyKey, fills, isMetered };
+    const change = { isMetered: isMetered?.(request.paymentRequirements) === true };
+    const terms = { ...told, claimant, idempotencyKey, fills, ...change };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

@@ -45,6 +45,7 @@ export class Lookout {
   /** Undefined while it is open. */
   #closed: ClosedReason | undefined;
   #isDoubted = false;
+  #isTrial = false;
   #isLooking = false;
   /** Looks in a row that found nobody. */
   #missed = 0;
@@ -69,10 +70,15 @@ export class Lookout {
     return this.#closed === undefined && (this.#isDoubted || this.#missed > 0);
   }
 
-  /** The first look; others follow in the background. Never rejects. */
-  async open(): Promise<Looked> {
+  /**
+   * The first look; others follow in the background. Never rejects. `isTrial`: it is not in use as yet, and may never
+   * be, so that nothing is closed by what that look finds.
+   */
+  async open({ isTrial = false } = {}): Promise<Looked> {
+    this.#isTrial = isTrial;
     const looked = await this.#look();
     this.#tell(looked, undefined);
+    this.#isTrial = false;
     this.#looking = this.#lookAgain();
     return looked;
   }
@@ -144,7 +150,8 @@ export class Lookout {
       const isWrong = findings.some(({ level }) => level === "error");
       return { state: isWrong ? "wrong" : "open", findings };
     } catch (cause) {
-      const message = `${name} cannot be checked: ${messageOf(cause)}; payments on it wait until it can`;
+      const wait = this.#isTrial ? "" : "; payments on it wait until it can";
+      const message = `${name} cannot be checked: ${messageOf(cause)}${wait}`;
       return { state: "unreachable", findings: [{ level: "warning", message }] };
     }
   }
@@ -159,6 +166,11 @@ export class Lookout {
     if (reason === undefined) {
       logger.info(facts, `${what} is ready`);
       if (said !== "") logger.warn(facts, said);
+    } else if (this.#isTrial) {
+      logger.warn(
+        { ...facts, reason },
+        `the ${what} of the new configuration cannot be used: ${said}`,
+      );
     } else if (state === "wrong") logger.error({ ...facts, reason }, `${what} is closed: ${said}`);
     else logger.warn({ ...facts, reason }, `${what} is closed: ${said}`);
   }

@@ -81,7 +81,7 @@ export class NetworkGate {
   async prepare(probed: Gated): Promise<PreparedNetwork> {
     const lookout = this.#lookoutOf(probed);
     const { network } = probed;
-    return { network, lookout, looked: await lookout.open() };
+    return { network, lookout, looked: await lookout.open({ isTrial: true }) };
   }
 
   /** In place of what was looked at for that network, which goes on being used for nothing. */

@@ -1,6 +1,10 @@
 /** `coinslot doctor` on real chains, a running gateway, proxies before it, and what can be wrong with each. */
 import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { MULTICALL3_ADDRESS, startChain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
@@ -149,7 +153,9 @@ describe("RPC endpoints", () => {
     const file = await stage.write("silent.yaml", shop.with({ rpc: [silent] }));
     const { code, stdout } = await runHere(["doctor", file, "--timeout", "1s"], shop.env);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/fail {2}base-sepolia rpc 127\.0\.0\.1:\d+: eth_chainId .*abandoned/);
+    expect(stdout).toMatch(
+      /fail {2}base-sepolia rpc 127\.0\.0\.1:\d+: eth_chainId .*: no answer in the time/,
+    );
   });
 });
 
@@ -242,6 +248,21 @@ describe("the store", () => {
     expect(about(report, /^store$/)).toEqual([
       expect.stringMatching(/^fail .*broken\.db: no gateway/),
     ]);
+  });
+
+  test("of a newer version fails, since no gateway of this one can open it", async () => {
+    const path = join(stage.folder, "newer.db");
+    await (await openSqliteLedger({ path, time: systemTime, life: "newer" })).close();
+    using database = new DatabaseSync(path);
+    database.exec("PRAGMA user_version = 999");
+    const text = shop.own().replace(shop.site.store, `sqlite:${path}`);
+    const report = await stage.examine(text, shop.env);
+    expect(about(report, /^store$/)).toEqual([
+      expect.stringMatching(/^fail .*newer\.db: no gateway.* 999, newer than/),
+    ]);
+    expect(report.findings.find(({ subject }) => subject === "store")?.fix).toContain(
+      "run the version that wrote it",
+    );
   });
 });
 

@@ -1,9 +1,12 @@
 /** What `coinslot serve` says at its start, and what its gauges show, on a real chain and database. */
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
-import { Site } from "../../support/serve.ts";
+import { runCoinslot, Site } from "../../support/serve.ts";
 import { readScrape } from "../../unit/telemetry/scrape.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -99,3 +102,47 @@ routes:
     expect(served.output().stdout).not.toContain(PASSWORD);
   },
 );
+
+const FREE = `
+upstream: http://127.0.0.1:1
+unmatched: deny
+routes: { GET /free: free }
+`;
+
+test("serve says what to do where an address is taken, or is not this machine's", async () => {
+  await using site = await Site.create();
+  const squatter = createServer().listen(site.port, "127.0.0.1");
+  await once(squatter, "listening");
+  try {
+    const taken = await site.serve(FREE, {});
+    expect(await taken.ended).toBe(1);
+    expect(taken.output().stderr).toContain(
+      `could not start: listen EADDRINUSE: address already in use 127.0.0.1:${site.port}\n  another process listens there`,
+    );
+  } finally {
+    squatter.close();
+  }
+  const file = `${site.folder}/elsewhere.yaml`;
+  const own = `listen: 192.0.2.1:1\npublicUrl: http://localhost:1\nstore: sqlite:${site.folder}/other.db\n`;
+  await writeFile(file, own + FREE);
+  const { code, stderr } = await runCoinslot(["serve", file]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining("this machine has no such address")]);
+});
+
+test("serve names the ledger that it cannot open, and who says what to do", async () => {
+  await using site = await Site.create();
+  const path = `${site.folder}/text.db`;
+  await writeFile(path, "no database, and longer than a header".repeat(40));
+  const file = `${site.folder}/text.yaml`;
+  await writeFile(
+    file,
+    `listen: 127.0.0.1:${site.port}\npublicUrl: http://localhost:1\nstore: sqlite:${path}\n${FREE}`,
+  );
+  const { code, stderr } = await runCoinslot(["serve", file]);
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining(
+      `file is not a database (${path})\n  coinslot doctor ${file} says what is wrong`,
+    ),
+  ]);
+});

@@ -154,6 +154,23 @@ describe("a network", () => {
     expect(heard.lines.filter((line) => line.includes("network is closed"))).toHaveLength(1);
   });
 
+  test("that a reload would bring closes nothing, and nobody is told that it does", async () => {
+    const heard = listening();
+    const gate = openGate([await mechanism(chain.rpcUrl)], systemTime, heard);
+    await gate.probe();
+    await proxy.down();
+    const { lookout, looked } = await gate.prepare(await mechanism(proxy.url));
+    await lookout.close();
+    expect(looked.findings.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^base-sepolia cannot be checked: eth_chainId at [\w.:]+: \w+$/),
+    ]);
+    expect(gate.closedReason("base-sepolia")).toBeUndefined();
+    const told = heard.lines.join("");
+    expect(told).toContain("the network of the new configuration cannot be used: base-sepolia");
+    expect(told).not.toContain("is closed");
+    expect(told).not.toContain("payments on it wait");
+  });
+
   test("is looked at soon when something fails there, and not more often than once a second", async () => {
     const time = new ManualTime();
     const opened = await mechanism(proxy.url);

@@ -1,4 +1,5 @@
 /** The ways to sell, for tools of a server: from a balance, by use, to members, and some for nothing; with a client as it is. */
+import type { RequestListener } from "node:http";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -47,14 +48,14 @@ beforeAll(async () => {
 afterAll(() => closing.disposeAsync());
 
 /** A client whose messages show a session. */
-async function clientOf(account: FreshAccount): Promise<McpClient> {
-  const session = await openSessionAt(gateway.url, account);
+async function clientOf(account: FreshAccount, at = gateway): Promise<McpClient> {
+  const session = await openSessionAt(at.url, account);
   const own: typeof fetch = (input, init) => {
     const headers = new Headers(init?.headers);
     headers.set(SESSION_HEADER, session);
     return fetch(input, { ...init, headers });
   };
-  return connectSdk(`${gateway.url}/mcp`, { fetch: own });
+  return connectSdk(`${at.url}/mcp`, { fetch: own });
 }
 
 const left = () => balanceIn(storePath, rich.address);
@@ -95,4 +96,56 @@ test("as many calls are free as the file says, and the next asks for its price",
     asked.push(paymentRequiredOf(await client.call("echo", { text: "hé" })) !== null);
   }
   expect(asked).toEqual([false, false, true]);
+});
+
+test("a call that fails uses nothing up of what is free, or bought for several", async () => {
+  const routes = `
+  /mcp:
+    tools:
+      fail: { price: $0.01, free: 1/d by address }
+      big: { price: $0.01, grants: { for: 24h, times: 1 } }
+`;
+  await using shop = await startGateway({ chain, upstreamUrl: stage.origin, routes });
+  await using client = await connectSdk(`${shop.url}/mcp`);
+  for (let count = 0; count < 3; count += 1) {
+    expect(paymentRequiredOf(await client.call("fail"))).toBeNull();
+  }
+  const account = await richBuyer(chain);
+  await McpBuyer.onEvm(client, account).buy("big", { letters: 1 });
+  await using known = await clientOf(account, shop);
+  const calls = async (letters: number) => {
+    const result = await known.call("big", { letters });
+    return paymentRequiredOf(result) === null ? result.isError === true : "asked to pay";
+  };
+  expect([await calls(-1), await calls(-1), await calls(2), await calls(2)]).toEqual([
+    true,
+    true,
+    false,
+    "asked to pay",
+  ]);
+});
+
+test("a free call that its caller has spoilt, or given up, is used up; one of a server that fails is not", async () => {
+  const backend: RequestListener = (request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const { id, params } = JSON.parse(Buffer.concat(parts).toString());
+      const error = { code: params.arguments.code, message: "no" };
+      response.writeHead(200, { "Content-Type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id, error }));
+    });
+  };
+  const routes = "\n  /mcp: { tools: { any: { price: $0.01, free: 2/d by address } } }\n";
+  await using shop = await startGateway({ chain, backend, routes });
+  const statuses: number[] = [];
+  for (const code of [-32_603, -32_602, -32_603, -32_800, -32_603]) {
+    const params = { name: "any", arguments: { code } };
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(`${shop.url}/mcp`, { method: "POST", headers, body });
+    await answer.text();
+    statuses.push(answer.status);
+  }
+  expect(statuses).toEqual([200, 200, 200, 200, 402]);
 });

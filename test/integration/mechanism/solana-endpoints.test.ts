@@ -33,7 +33,7 @@ describe("a node that fails", () => {
   });
 
   test("because of the transaction stays in use", async () => {
-    const health: (readonly [string, boolean])[] = [];
+    const health: (readonly [string, boolean | undefined])[] = [];
     const by = bench.mechanism({ onHealth: (host, isHealthy) => health.push([host, isHealthy]) });
     const message = "invalid transaction: Transaction version is unsupported";
     bench.node.inject({

@@ -33,10 +33,11 @@ function setUp(counts: () => Promise<PaymentCounts>) {
   const telemetry = { logger, metrics: new Metrics("test") };
   const time = new SteppedTime();
   const mechanism = mechanismOf({ "0xA": 10n ** 18n, "0xB": new Error("no answer") });
+  const mechanisms: ReturnType<typeof mechanismOf>[] = [mechanism];
   const gauges = startGauges({
     assetsOf: () => [],
     ledger: ledgerOf(counts),
-    mechanisms: [mechanism],
+    mechanisms,
     telemetry,
     time,
   });
@@ -45,7 +46,7 @@ function setUp(counts: () => Promise<PaymentCounts>) {
     return metric?.values.map((each) => each.value);
   };
   const bothRead = () => vi.waitFor(() => expect(time.pauses).toEqual([5_000, 15_000, 60_000]));
-  return { gauges, lines, mechanism, telemetry, time, value, bothRead };
+  return { gauges, lines, mechanism, mechanisms, telemetry, time, value, bothRead };
 }
 
 describe("the gauges", () => {
@@ -62,6 +63,24 @@ describe("the gauges", () => {
     time.wakeAll();
     await bothRead();
     expect(await value("coinslot_payments_undelivered")).toEqual([9]);
+    await gauges.stop();
+  });
+
+  test("of an account or a network that a reload has taken away are told no more", async () => {
+    const { gauges, mechanisms, telemetry, time, value, bothRead } = setUp(async () => COUNTS);
+    await bothRead();
+    telemetry.metrics.networks.head("base", 1);
+    mechanisms[0] = mechanismOf({ "0xC": 10n ** 16n });
+    time.wakeAll();
+    await bothRead();
+    expect(await value("coinslot_wallet_settlements_left")).toEqual([10]);
+    expect(await value("coinslot_wallet_balance")).toEqual([0.01]);
+    expect(await value("coinslot_rpc_head_timestamp_seconds")).toEqual([1]);
+    mechanisms.length = 0;
+    time.wakeAll();
+    await bothRead();
+    expect(await value("coinslot_wallet_settlements_left")).toEqual([]);
+    expect(await value("coinslot_rpc_head_timestamp_seconds")).toEqual([]);
     await gauges.stop();
   });
 

@@ -21,7 +21,7 @@ import {
   valid,
   verify,
 } from "./mesh-stage.ts";
-import { failed, samplesOf, soon, success } from "./remote-stage.ts";
+import { failed, openRemote, samplesOf, soon, success } from "./remote-stage.ts";
 
 const meshOf = (...facilitators: readonly { readonly url: string }[]): FacilitatorRouter =>
   meshOver(facilitators).router;
@@ -233,6 +233,17 @@ describe("the health of a facilitator", () => {
     expect(log.map(({ level, facilitator }) => [level, facilitator])).toEqual([
       ["warn", first.url],
       ["info", first.url],
+    ]);
+  });
+
+  test("is told no more of one that a reload has taken away", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
+    const { router, metrics } = meshOver([first]);
+    for (let count = 0; count < 5; count += 1) await faultOf(verify(router));
+    const { remote } = openRemote(second.url);
+    router.use({ here: [], shared: [], remotes: [{ remote, isLeaving: false }] });
+    expect(await samplesOf(metrics, "coinslot_facilitator_healthy")).toEqual([
+      `coinslot_facilitator_healthy{facilitator="${second.url}"} 1`,
     ]);
   });
 

@@ -94,7 +94,7 @@ export function describeAgain(open: OpenLedger, { age }: LedgerCapabilities): vo
     expect(await ledger.step(key, { kind: "repeat", asked: FETCH })).toBe(true);
   });
 
-  it("is owed to its payer once its client has not read it, until it is fetched again", async () => {
+  it("is owed to its payer once its client has not read it, until it has been fetched again", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "delivering");
     await ledger.step(key, { kind: "delivered", again: AGAIN });
@@ -108,6 +108,9 @@ export function describeAgain(open: OpenLedger, { age }: LedgerCapabilities): vo
     expect(await word(claim(ledger, { claimant: "another client" }))).toBe("withheld");
     const byPayer = { ...FETCH, claimant: "another client", proof: "valid" } as const;
     expect(await ledger.step(key, { kind: "repeat", asked: byPayer })).toBe(true);
+    // Whoever gives it may die before it is.
+    expect(await owed()).toBe(1);
+    await ledger.step(key, { kind: "collected" });
     expect(await owed()).toBe(0);
     await ledger.step(key, { kind: "unread" });
     expect(await owed()).toBe(1);

@@ -183,6 +183,12 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
       reason: "fixed-price",
     });
     expect(await inPot(ledger)).toEqual([9_600n + PAID, 0n]);
+    // By a route of a lower price that is not charged by use any more; what was not paid so has no rest there.
+    const lower = { charged: 1_000n, usage: null, reason: "not-metered" };
+    expect(await deliver(5, lower)).toMatchObject({ charged: "1000", change: "9000" });
+    expect(await inPot(ledger)).toEqual([18_600n + PAID, 0n]);
+    expect(await deliver(6, { ...lower, change: null })).toBeNull();
+    expect(await inPot(ledger)).toEqual([18_600n + PAID, 0n]);
     // Nor is it paid back beside that, or given once more.
     const { key } = examplePayment(1);
     const resolution = { verb: "refund", note: "", by: "operator", isSent: true } as const;

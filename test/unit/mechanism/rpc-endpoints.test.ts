@@ -62,7 +62,10 @@ function connect(...nodes: readonly Node[]) {
     },
     maxLagBlocks: 5n,
     clock: () => clock.now,
-    onHealth: (host, isHealthy) => health.push(`${host} ${isHealthy ? "up" : "down"}`),
+    onHealth: (host, isHealthy) => {
+      const state = isHealthy ? "up" : "down";
+      health.push(`${host} ${isHealthy === undefined ? "gone" : state}`);
+    },
   });
   open.push(endpoints);
   const ask = (signal = never, avoid?: Rpc) =>
@@ -309,6 +312,16 @@ describe("an endpoint of another network", () => {
     await endpoints.identifyAll(never);
     expect(await ask()).toBe("second");
   });
+});
+
+test("closing tells that those which were told of are asked no more", async () => {
+  const { endpoints, ask, health } = connect(node("first"), node("second"));
+  await ask();
+  await endpoints.settled();
+  const told = health.map((each) => each.split(" ")[0] ?? "");
+  await endpoints.close();
+  expect(told).toContain("first");
+  expect(health.slice(told.length)).toEqual(told.map((host) => `${host} gone`));
 });
 
 test("closing closes every endpoint", async () => {

@@ -422,6 +422,21 @@ describe("the health of what a process depends on", () => {
       "host=one.example.com network=base": 1,
       "host=two.example.com network=base": 0,
     });
+    // Who asks it beside another one, as while a reload is judged, takes nothing of that one's away.
+    const judged = {};
+    metrics.rpcHealth("base", "two.example.com", true, judged);
+    metrics.rpcHealth("base", "three.example.com", false, judged);
+    for (const host of ["two", "three"]) {
+      metrics.rpcHealth("base", `${host}.example.com`, undefined, judged);
+    }
+    expect(await valuesOf(metrics, "coinslot_rpc_endpoint_healthy")).toEqual({
+      "host=one.example.com network=base": 1,
+      "host=two.example.com network=base": 0,
+    });
+    metrics.rpcHealth("base", "one.example.com", undefined);
+    expect(await valuesOf(metrics, "coinslot_rpc_endpoint_healthy")).toEqual({
+      "host=two.example.com network=base": 0,
+    });
     expect(await valuesOf(metrics, "coinslot_facilitator_healthy")).toEqual({
       "facilitator=https://a.example.com": 1,
     });

@@ -79,6 +79,21 @@ describe("a payment at a worker", () => {
     expect(facilitator.settled).toHaveLength(1);
   });
 
+  it("is owed at its sibling before the one that delivers it has seen that it broke off", async () => {
+    const reset = Promise.withResolvers<(how: "reset") => void>();
+    // As a worker that is busy does: it sees that when it is asked.
+    const notice = async (): Promise<void> => {
+      (await reset.promise)("reset");
+      await hasBeenLookedAt();
+    };
+    const { facilitator, worker } = await workersStage({}, {}, notice);
+    const [one, other] = [worker("1"), worker("2")];
+    const watched = presented(1, { onReset: reset.resolve, repeats: 3 });
+    await paidOf(await one.paywall.admit(watched)).delivered(undefined, 60_000);
+    await paidOf(await other.paywall.admit(presented(2, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
   it("that is presented at both at once is settled once and sold once", async () => {
     const { facilitator, worker } = await workersStage();
     const workers = [worker("1"), worker("2")];
@@ -274,6 +289,22 @@ describe("the death of a worker", () => {
     await dead;
     await paidOf(await again).delivered();
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("leaves a download that it was giving once more to whoever comes for it, and signs anew", async () => {
+    const { facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    await paidOf(await one.paywall.admit(presented(1, { repeats: 3 }))).delivered(
+      undefined,
+      60_000,
+    );
+    paidOf(await one.paywall.admit(presented(1, { repeats: 3 })));
+    await one.die();
+    await paidOf(await other.paywall.admit(presented(2, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+    // That one was given.
+    await paidOf(await other.paywall.admit(presented(3, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
   });
 
   it("breaks its delivery, which its sibling tries again; its own end is not noted any more", async () => {

@@ -35,10 +35,14 @@ export interface WorkersStage {
 /** What is stored for a worker only behind another event: a step of that kind, or that what it held is free. */
 type Slow = Readonly<Record<string, Promise<void>>>;
 
-/** @param rules default: all is sold to everybody */
+/**
+ * @param rules default: all is sold to everybody
+ * @param notice as of {@link Owing}
+ */
 export async function workersStage(
   rules: Partial<SaleRules> = {},
   slow: Slow = {},
+  notice?: () => Promise<unknown>,
 ): Promise<WorkersStage> {
   const time = systemTime;
   const ledger = await openSqliteLedger({ path: ":memory:", time, life: "first" });
@@ -46,7 +50,7 @@ export async function workersStage(
   const logger = createLogger({ level: "silent", format: "json" });
   const guard = new SaleGuard({ ledger, rules: { ...ALL_SOLD, ...rules }, logger, time });
   const works = new UnpaidWorks(time);
-  const owing = new Owing(time);
+  const owing = new Owing(time, notice);
   const closing = new AbortController();
   onTestFinished(async () => {
     closing.abort();

@@ -178,3 +178,59 @@ test.each([
   conversation.judgeHeld({ status: 200, headers: [["Content-Type", JSON_TYPE]], body });
   expect(conversation.left(true)).toMatchObject({ isBackends });
 });
+
+test("numbers of what is sold are those of its seller, also where no double is one", async () => {
+  const numbers =
+    '{"id":12345678901234567891,"large":1e400,"share":1.0,"least":-0,"text":"1.0 -0"}';
+  const body = `{"jsonrpc":"2.0","id":"${WIRE}","result":{"content":[],"structuredContent":${numbers}}}`;
+  for (const [type, given] of [
+    [JSON_TYPE, body],
+    [EVENTS, `data: ${body}\n\n`],
+  ] as const) {
+    const { isSold, text } = await answered(7, type, given);
+    expect(isSold).toBe(true);
+    expect(text).toContain(`"structuredContent":${numbers}`);
+    expect(text).toContain('"x402/payment-response"');
+    expect(text).toContain('"id":7');
+  }
+});
+
+const META = "x402/payment-response";
+
+test("numbers of what is sold are those of its seller, also where no double is one", async () => {
+  const numbers = String.raw`{"wei":12345678901234567891,"large":1e400,"share":1.0,"least":-0,"text":"\u0041 {1.0"}`;
+  const body = `{"jsonrpc":"2.0", "id":"${WIRE}" ,\n"result": { "content":[],\n"structuredContent":${numbers}}}`;
+  const document = await answered(7, JSON_TYPE, body);
+  const events = await answered(7, EVENTS, `data: ${body.replaceAll("\n", "\ndata: ")}\n\n`);
+  for (const { isSold, text } of [document, events]) {
+    expect(isSold).toBe(true);
+    expect(text).toContain(`"structuredContent":${numbers}}}`);
+    expect(text).toContain('"id":7 ,');
+    const told = JSON.parse(text.replace(/^data: /, ""));
+    expect(told.result).toMatchObject({ content: [], _meta: { [META]: { success: true } } });
+  }
+});
+
+test.each([
+  ["of nothing", "{}", {}],
+  ["with notes of its own", '{"_meta":{"a":1},"content":[]}', { a: 1 }],
+  ["with a receipt of its seller's", `{"_meta":{"${META}":1}}`, {}],
+  ["whose notes are none", '{"_meta":"none"}', {}],
+  ["in other spellings", String.raw`{"\u005fmeta":{"a":1}}`, { a: 1 }],
+  ["with notes within, and marks in texts", String.raw`{"a":{"_meta":"}\\\""},"b":["{"]}`, {}],
+  // What one reader takes for another's is written anew.
+  ["with notes twice", '{"_meta":{"a":1},"_meta":{"b":1}}', { b: 1 }],
+])("a result %s has the receipt, and what else its seller notes", async (_, result, meta) => {
+  const { isSold, text } = await answered(7, JSON_TYPE, `{"id":"${WIRE}","result":${result}}`);
+  expect(isSold).toBe(true);
+  const told = JSON.parse(text);
+  const { [META]: receipt, ...others } = told.result["_meta"];
+  expect([told.id, receipt.success, others]).toEqual([7, true, meta]);
+  const { _meta, ...given } = JSON.parse(result);
+  expect(told.result).toEqual({ ...given, _meta: told.result["_meta"] });
+});
+
+test("an answer without an id has that of its call", async () => {
+  const { text } = await answered(7, JSON_TYPE, ' {"result" : {"content":[]}} ');
+  expect(JSON.parse(text)).toMatchObject({ id: 7, result: { content: [] } });
+});

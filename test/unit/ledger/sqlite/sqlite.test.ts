@@ -1,5 +1,5 @@
 /** What is particular to the ledger in a file. */
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -10,6 +10,7 @@ import {
   MAX_DELIVERY_ATTEMPTS,
   type Ledger,
 } from "../../../../src/ledger/ledger.ts";
+import { openBeside } from "../../../../src/ledger/sqlite/sqlite-schema.ts";
 import { openSqliteBooks } from "../../../../src/ledger/sqlite/sqlite-books.ts";
 import {
   openSqliteLedger,
@@ -215,6 +216,20 @@ describe("the SQLite file", () => {
     await expect(open()).rejects.toThrow("schema version 99, newer than");
   });
 
+  it("that was removed or replaced under an open ledger takes nothing more, until it is back", async () => {
+    const ledger = await open();
+    await ledger.ping();
+    await rename(path, `${path}.aside`);
+    await expect(ledger.ping()).rejects.toThrow(LedgerUnavailable);
+    await expect(ledger.ping()).rejects.toThrow(`${path} was removed or replaced`);
+    await copyFile(`${path}.aside`, path);
+    const claim = { kind: "claim", terms: termsOf(payment) } as const;
+    await expect(ledger.step(key, claim)).rejects.toThrow(LedgerUnavailable);
+    await rename(`${path}.aside`, path);
+    expect(await word(ledger.step(key, claim))).toBe("granted");
+    await ledger.close();
+  });
+
   it("is refused when it is no database", async () => {
     await writeFile(path, "not a database ".repeat(1000));
     await expect(open()).rejects.toMatchObject({
@@ -407,6 +422,13 @@ describe("the SQLite file", () => {
       database.exec("PRAGMA user_version = 2");
       await expect(openSqliteBooks({ path })).rejects.toThrow("has schema version 2");
       await expect(openSqliteBooks({ path })).rejects.toThrow(LedgerUnavailable);
+      await expect(openSqliteBooks({ path })).rejects.toThrow(
+        "brought up to date when the gateway opens it",
+      );
+      database.exec("PRAGMA user_version = 99");
+      const newer = "newer than \\d+, the newest that this program knows: run the version";
+      await expect(openSqliteBooks({ path })).rejects.toThrow(new RegExp(newer));
+      expect(() => openBeside(path)).toThrow(new RegExp(newer));
       database.close();
       await writeFile(join(folder, "text"), "not a database ".repeat(1000));
       const text = openSqliteBooks({ path: join(folder, "text") });

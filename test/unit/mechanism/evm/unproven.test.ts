@@ -22,7 +22,7 @@ async function stage() {
       ? { raw: (response) => void open.push(response) }
       : { result: `0x${network.chainId.toString(16)}` },
   );
-  const health: boolean[] = [];
+  const health: (boolean | undefined)[] = [];
   const evm = createEvmMechanism({
     network,
     assets: [network.asset],

@@ -63,32 +63,36 @@ describe("a payer whose request's body is waited for", () => {
   });
 });
 
+/** A stage whose download of payment 1 breaks off so, which is not stored before `storing` is. */
+async function broken(how: "reset" | "closed", storing: Promise<void>): Promise<PaywallStage> {
+  const stage = await paywallStage({
+    redemptions: (ledger) =>
+      new Proxy(ledger, {
+        get(target, name) {
+          const member: unknown = Reflect.get(target, name);
+          if (typeof member !== "function") return member;
+          if (name !== "step") return member.bind(target);
+          return async (...words: [unknown, { readonly kind: string }]): Promise<unknown> => {
+            if (words[1].kind === "unread") await storing;
+            return Reflect.apply(member, target, words);
+          };
+        },
+      }),
+  });
+  let broke: (how: "reset" | "closed") => void = () => undefined;
+  const onReset: Presented["onReset"] = (listener) => void (broke = listener);
+  const first = await stage.paywall.admit(presented(1, { onReset, repeats: 3 }));
+  await paidOf(first).delivered(undefined, 60_000);
+  broke(how);
+  return stage;
+}
+
 describe("a payer whose download broke off", () => {
   it.each(["reset", "closed"] as const)(
     "is owed it however soon he comes again, and long it takes to store that (%s)",
     async (how) => {
       const storing = Promise.withResolvers<void>();
-      const { paywall, facilitator } = await paywallStage({
-        redemptions: (ledger) =>
-          new Proxy(ledger, {
-            get(target, name) {
-              const member: unknown = Reflect.get(target, name);
-              if (typeof member !== "function") return member;
-              if (name !== "step") return member.bind(target);
-              return async (...words: [unknown, { readonly kind: string }]): Promise<unknown> => {
-                if (words[1].kind === "unread") await storing.promise;
-                return Reflect.apply(member, target, words);
-              };
-            },
-          }),
-      });
-      let broke: (how: "reset" | "closed") => void = () => undefined;
-      const onReset: Presented["onReset"] = (listener) => void (broke = listener);
-      await paidOf(await paywall.admit(presented(1, { onReset, repeats: 3 }))).delivered(
-        undefined,
-        60_000,
-      );
-      broke(how);
+      const { paywall, facilitator } = await broken(how, storing.promise);
       const again = paywall.admit(presented(2, { repeats: 3 }));
       await immediately();
       storing.resolve();
@@ -96,6 +100,47 @@ describe("a payer whose download broke off", () => {
       expect(facilitator.settled).toHaveLength(1);
     },
   );
+
+  it("is owed it for as long as any, where an earlier one of it was closed in good order", async () => {
+    const { paywall, facilitator, time } = await broken("closed", Promise.resolve());
+    await time.advance(29_000);
+    const again = await paywall.admit(presented(1, { repeats: 3 }));
+    await paidOf(again).undelivered(BROKEN);
+    await time.advance(2_000);
+    await paidOf(await paywall.admit(presented(2, { repeats: 3 }))).delivered(undefined, 60_000);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is owed it for half a minute where it was closed in good order, counted from the last time", async () => {
+    const { paywall, facilitator, time } = await broken("closed", Promise.resolve());
+    await time.advance(29_000);
+    let broke: (how: "closed") => void = () => undefined;
+    const onReset: Presented["onReset"] = (listener) => void (broke = listener);
+    const again = await paywall.admit(presented(1, { onReset, repeats: 3 }));
+    await paidOf(again).delivered(undefined, 60_000);
+    broke("closed");
+    await time.advance(29_000);
+    const third = await paywall.admit(presented(2, { onReset, repeats: 3 }));
+    await paidOf(third).delivered(undefined, 60_000);
+    expect(facilitator.settled).toHaveLength(1);
+    broke("closed");
+    await time.advance(31_000);
+    await paidOf(await paywall.admit(presented(3, { repeats: 3 }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("has nobody else wait for that", async () => {
+    const { paywall, facilitator } = await broken("reset", new Promise<void>(() => undefined));
+    const { payment } = presented(2);
+    const from = "0x1111111111111111111111111111111111111111";
+    const payload = {
+      ...payment.payload,
+      authorization: { ...Object(payment.payload).authorization, from },
+    };
+    const other = presented(2, { payment: { ...payment, payload } });
+    await paidOf(await paywall.admit(other)).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
 });
 
 describe("a client that has left before its payment was claimed", () => {
