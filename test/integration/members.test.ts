@@ -1,4 +1,6 @@
 /** Members pay another price, or none: by a sign-in, by a session that they got for one, and by what they pay with. */
+import type { SIWxPayload } from "@x402/extensions/sign-in-with-x";
+import { serializeErc6492Signature, type Hex } from "viem";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import {
   X402_VERSION,
@@ -129,16 +131,26 @@ describe("a sign-in", () => {
 
   it("is of a smart wallet on the chain that the list names with it, and on no other", async () => {
     const url = `${gateway.url}/report`;
-    const as = async (wallet: `0x${string}`): Promise<number> => {
+    const as = async (wallet: `0x${string}`, change = (same: SIWxPayload) => same) => {
       const signer = {
         address: wallet,
         signMessage: owner.account.signMessage.bind(owner.account),
       };
-      const header = await signChallenge(await challengeOf(url), signer);
+      const header = await signChallenge(await challengeOf(url), signer, change);
       return (await showSignIn(url, header)).status;
     };
     expect(await as(named)).toBe(200);
     expect(await as(unnamed)).toBe(402);
+    const wrapped = (answer: SIWxPayload): SIWxPayload => {
+      const signature = serializeErc6492Signature({
+        address: named,
+        data: "0x01",
+        signature: answer.signature as Hex,
+      });
+      return { ...answer, signature };
+    };
+    expect(await as(named, wrapped)).toBe(200);
+    expect(await as(unnamed, wrapped)).toBe(402);
   });
 });
 

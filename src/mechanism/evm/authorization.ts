@@ -20,7 +20,7 @@ import type { Checked } from "../mechanism.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
-import { ownSignature } from "./wrapped-signature.ts";
+import { ownSignature, SIGNATURE_DIGITS, withV } from "./written-signature.ts";
 
 /** A parsed payment, and the token that it is in. Addresses and nonce in lower case, with `0x`. */
 export interface EvmCheckedAuthorization {
@@ -166,23 +166,8 @@ function readAuthorization(
   return ok({ ...members, token, words, proven });
 }
 
-/** What tokens take in place of the parity, which some libraries write as the last byte. */
-const V_OF_PARITY: ReadonlyMap<string, string> = new Map([
-  ["00", "1b"],
-  ["01", "1c"],
-]);
-
-/** Undefined where it does not end with a parity. */
-function withV(signature: string): string | undefined {
-  if (signature.length !== SIGNATURE_DIGITS) return undefined;
-  const v = V_OF_PARITY.get(signature.slice(-2));
-  return v === undefined ? undefined : signature.slice(0, -2) + v;
-}
-
 /** Signatures of each token whose answer is remembered: a payment is read several times on its way. */
 const MAX_REMEMBERED = 1_024;
-/** Hex digits of an EOA's. */
-const SIGNATURE_DIGITS = 130;
 const remembered = new WeakMap<Token, LRUCache<string, Answer>>();
 
 interface Answer {

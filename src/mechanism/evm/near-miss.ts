@@ -6,6 +6,7 @@ import { NETWORK_NAMES, networkOf, type EvmNetwork } from "../../x402/network.ts
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { secp256k1 } from "./signature.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
+import { SIGNATURE_DIGITS } from "./written-signature.ts";
 
 interface NearMiss {
   readonly token: Token;
@@ -14,8 +15,6 @@ interface NearMiss {
 
 const NAMES = ["USD Coin", "USDC"];
 const VERSIONS = ["1", "2"];
-/** Hex digits of a key's own signature: others recover to nobody. */
-const SIGNATURE_DIGITS = 130;
 const NETWORKS = NETWORK_NAMES.map(networkOf).filter(
   (network): network is EvmNetwork => network.kind === "evm",
 );

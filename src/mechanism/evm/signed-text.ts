@@ -5,6 +5,7 @@ import { RpcRefusal, type Rpc } from "../rpc.ts";
 import { bytesWords, parseHexData, toQuantity, uintWord } from "./abi.ts";
 import { EXECUTION_FAILED } from "./inspection.ts";
 import { secp256k1 } from "./signature.ts";
+import { ownSignature, withV } from "./written-signature.ts";
 
 /** Texts about which code is asked at a time, and that wait for that. */
 export const MAX_CODE_CALLS = 4;
@@ -19,7 +20,8 @@ const IS_VALID_SIGNATURE = "1626ba7e";
 export function hasKeySigned({ address, message, signature }: SignedText): boolean {
   const bytes = parseHexData(signature);
   if (bytes === undefined) return false;
-  const signer = secp256k1.recover(digestOf(message), Buffer.from(bytes, "hex"));
+  const written = Buffer.from(withV(bytes) ?? bytes, "hex");
+  const signer = secp256k1.recover(digestOf(message), written);
   return signer === address.toLowerCase();
 }
 
@@ -32,7 +34,7 @@ export async function askCode(
   const bytes = parseHexData(signature);
   if (bytes === undefined) return false;
   const digest = Buffer.from(digestOf(message)).toString("hex");
-  const data = `0x${IS_VALID_SIGNATURE}${digest}${uintWord(0x40)}${bytesWords(bytes)}`;
+  const data = `0x${IS_VALID_SIGNATURE}${digest}${uintWord(0x40)}${bytesWords(ownSignature(bytes))}`;
   const call = { to: address, data, gas: toQuantity(MAX_CODE_GAS) };
   try {
     const answer = parseHexData(await rpc.call("eth_call", [call, "latest"], signal));

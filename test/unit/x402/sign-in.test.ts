@@ -149,6 +149,16 @@ describe("a challenge", () => {
 });
 
 describe("an answer", () => {
+  test("of an EVM wallet may end with the parity in place of 27 or 28", async () => {
+    const judged = judge(await answered(challenge(), evm.account));
+    if (!judged.ok) throw new Error(judged.error.detail);
+    const { message, network, address, signature } = judged.value;
+    const isSigned = (byte: string) =>
+      signers.hasKeySigned(network, { message, address, signature: signature.slice(0, -2) + byte });
+    const [own, other] = signature.endsWith("1b") ? ["00", "01"] : ["01", "00"];
+    expect([isSigned(own), isSigned(other), isSigned("02")]).toEqual([true, false, false]);
+  });
+
   test.each([
     ["an EVM wallet", evm.account, evm.address],
     ["a Solana wallet", solanaSigner, solana.address],
