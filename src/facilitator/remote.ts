@@ -400,6 +400,7 @@ export class RemoteFacilitator implements WireFacilitator, Probed {
     const { idempotencyKey } = options;
     const headers = {
       accept: "application/json",
+      "accept-encoding": "identity",
       ...(trace === null ? {} : { traceparent: formatTraceParent(trace) }),
       ...this.#headers,
       ...(body === null ? {} : { "content-type": "application/json" }),

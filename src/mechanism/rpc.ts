@@ -132,6 +132,9 @@ class HttpRpc implements Rpc {
       "application/json",
       "accept",
       "application/json",
+      // Some pack what nobody has asked for.
+      "accept-encoding",
+      "identity",
       ...(authorization === undefined ? [] : ["authorization", authorization]),
     ];
     // One deadline is kept in #send, over everything, and no other comes before it.

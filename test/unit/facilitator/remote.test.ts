@@ -20,6 +20,7 @@ describe("what is sent", () => {
       expect(call).toMatchObject({ method: "POST", url: path });
       expect(call?.headers).toMatchObject({
         "content-type": "application/json",
+        "accept-encoding": "identity",
         accept: "application/json",
       });
       expect(JSON.parse(call?.body ?? "")).toEqual({ x402Version: 1, ...exampleRequest });

@@ -253,6 +253,16 @@ describe("an RPC call", () => {
   });
 });
 
+test("an RPC endpoint is asked for an answer that is not packed", async () => {
+  let accepted: unknown;
+  const { rpc } = await connect((_question, request) => {
+    accepted = request.headers["accept-encoding"];
+    return { result: "0x1" };
+  });
+  await rpc.call("eth_chainId", [], never);
+  expect(accepted).toBe("identity");
+});
+
 function secretUrl(base: string): string {
   return `${base.replace("http://", "http://user:passw0rd@")}/v3/0123456789abcdef0123?apikey=topsecret`;
 }
