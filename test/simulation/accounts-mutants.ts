@@ -44,4 +44,9 @@ export const ACCOUNTS_MUTANTS: readonly Mutant[] = [
     find: "  if (step.isTried) return forgottenIn(step, looked, judged);\n",
     put: "",
   }),
+  caughtBy("test/unit/ledger/sqlite/sqlite.test.ts", "goes on writing a file that was taken away", {
+    file: "src/ledger/sqlite/sqlite-database.ts",
+    find: "fileAt(this.#file.path) !== this.#file.id",
+    put: 'this.#file.path === ""',
+  }),
 ];

@@ -183,8 +183,8 @@ export const GOODS_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(GOODS, "asks its backend for what another one has", {
     file: DELIVERY,
-    find: "return isSameBackend && ",
-    put: "return (isSameBackend || true) && ",
+    find: "!isHarmless(method) || !isSameBackend",
+    put: "!isHarmless(method)",
   }),
   caughtBy(GOODS, "fetches again as often as anybody likes", {
     file: DELIVERIES,

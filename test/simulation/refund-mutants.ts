@@ -42,8 +42,8 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
   }),
   caughtBy(LEAVING, "takes the refusal of a bad request for the backend's fault", {
     file: "src/gateway/delivery.ts",
-    find: "isBackends: status !== null && status >= SERVER_ERROR",
-    put: "isBackends: status !== null",
+    find: "isBackends = status !== null && (status >= SERVER_ERROR || this.#isLost);",
+    put: "isBackends = status !== null;",
   }),
   caughtBy(LEAVING, "takes a body that is too large for the backend's fault", {
     file: "src/gateway/delivery.ts",

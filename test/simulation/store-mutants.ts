@@ -20,11 +20,6 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     "tells a buyer to pay anew before it has stored that he is paid back",
     { file: CORE, find: "isStoredNow || isPaidBack ||", put: "isStoredNow ||" },
   ),
-  caughtBy("test/unit/ledger/sqlite/sqlite.test.ts", "goes on writing a file that was taken away", {
-    file: "src/ledger/sqlite/sqlite-database.ts",
-    find: "fileAt(this.#file.path) !== this.#file.id",
-    put: 'this.#file.path === ""',
-  }),
   {
     name: "answers before it has stored what no crash may undo",
     changes: [
