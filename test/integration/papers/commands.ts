@@ -298,7 +298,7 @@ export const RUNS: readonly Run[] = [
   },
   { like: /^npm run prove:memory$/, ...PROOFS, script: "test/proxy/memory.ts", calls: "comeAndGo" },
   {
-    like: /^npm run prove:uploads(?: -- --each 10)?$/,
+    like: /^npm run prove:uploads$/,
     how: "short",
     test: "test/proxy/uploads.test.ts",
     script: "test/proxy/uploads.ts",
