@@ -48,7 +48,7 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
 
   test("are got by tls-alpn-01 and renewed under load, without a request that fails", async () => {
     const ports = await freePorts();
-    const life = { lifeSeconds: 20, refusedNonces: 40 };
+    const life = { lifeSeconds: 32, refusedNonces: 40 };
     await using authority = await startPebble({ httpPort: 1, tlsPort: ports.tls, ...life });
     await using _stage = await openStage({ authority, ports, challenge: "tls-alpn-01" });
     const root = await authority.root();
@@ -59,7 +59,7 @@ describe.skipIf(!HAS_PEBBLE)("certificates of an authority (pebble)", () => {
       .toMatchObject({ status: 200 });
     const serials = new Set<string>();
     const failed: unknown[] = [];
-    const untilMs = Date.now() + 40_000;
+    const untilMs = Date.now() + 60_000;
     while (serials.size < 2 && Date.now() < untilMs) {
       const [seen] = await Promise.allSettled([ask(ports.tls, root)]);
       if (seen.status === "rejected" || seen.value.status !== 200) failed.push(seen);
