@@ -80,16 +80,18 @@ export function maskSecrets(text: string, tree: Tree, unsound: readonly Span[]):
   }
   for (const part of unsound) {
     replace(part, (written) =>
-      written.replace(WORD, (word) =>
-        OPEN_WORD.test(word) || isNetworkName(word) ? word : stars(word),
-      ),
+      written.replace(WORD, (word, at: number) => {
+        const isRest = at > 0 && IN_WORD.test(written[at - 1] ?? "");
+        return !isRest && (OPEN_WORD.test(word) || isNetworkName(word)) ? word : stars(word);
+      }),
     );
   }
   return masked;
 }
 
-/** A value or key, or a part of one, in a text that is not understood. */
-const WORD = /\$\{[A-Za-z_][A-Za-z0-9_]*\}|[^\s{}[\],"'#]+/g;
+/** A value or key, or a part of one, in a text that is not understood; as above not of any length. */
+const WORD = /\$\{[A-Za-z_][A-Za-z0-9_]*\}|[^\s{}[\],"'#]{1,4096}/g;
+const IN_WORD = /[^\s{}[\],"'#]/;
 /** A key, a short word, a route, an amount, an address, or a URL without more than a host. */
 const OPEN_WORD =
   /^(?:\$\{\w+\}|[\w.-]+:|.{1,5}|\/[\w/:*.-]*:?|\$?[0-9.]+[A-Za-z/]*|0x[0-9a-fA-F]{40}|https?:\/\/[\w.:-]+)$/;

@@ -200,4 +200,11 @@ describe("parseConfig", () => {
       expect(parse(text).ok).toBe(false);
     }
   });
+
+  test("shows no end of a word that is longer than is looked at", () => {
+    const long = "!".repeat(4096);
+    const { ok, ...told } = parse(`routes: [\n  GET /x, ${long}tail1\n`);
+    expect(ok).toBe(false);
+    expect(JSON.stringify(told)).not.toContain("tail1");
+  });
 });

@@ -5,12 +5,12 @@ import { ConnectionTable, UNPLACED_MS } from "../../../../src/gateway/listener/c
 
 /** A table of two, neither of which has a place, by a clock of the test. */
 function full() {
+  let now = performance.now();
+  const clock = vi.spyOn(performance, "now").mockReturnValue(now);
+  onTestFinished(() => clock.mockRestore());
   const table = new ConnectionTable(2, () => []);
   const sockets = [new Socket(), new Socket()] as const;
   for (const socket of sockets) table.add(socket);
-  const clock = vi.spyOn(performance, "now");
-  onTestFinished(() => clock.mockRestore());
-  let now = performance.now();
   const pass = (ms: number): void => {
     now += ms;
     clock.mockReturnValue(now);
