@@ -1,11 +1,12 @@
 /** When the ledger is swept, and what a fault of it does. */
 import { expect, test } from "vitest";
-import { parseConfig, type Config } from "../../../src/config/config.ts";
+import type { Config } from "../../../src/config/config.ts";
 import { startSweeper } from "../../../src/app/sweeper.ts";
 import type { SweepPlace, SweepStep } from "../../../src/ledger/sweep.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { ManualTime } from "../../support/manual-time.ts";
+import { configOf } from "./config-of.ts";
 
 const DAY_MS = 86_400_000;
 const START_MS = 1_800_000_000_000;
@@ -77,8 +78,8 @@ test("it stops between two steps, and before the first one", async () => {
 });
 
 test("a purchase stays for as long as it grants something, by the file that is in force", async () => {
-  const read = (granting: string): Config => {
-    const text = `
+  const read = (granting: string): Config =>
+    configOf(`
 upstream: http://localhost:3000
 publicUrl: http://localhost:8402
 payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
@@ -86,11 +87,7 @@ accept: [base-sepolia]
 facilitator: https://facilitator.example.com
 unmatched: deny
 ${granting}
-`;
-    const parsed = parseConfig(text, { file: "test.yaml", env: {}, readFile: () => "" });
-    if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join());
-    return parsed.config;
-  };
+`);
   const route = (more = "") => `routes: { GET /a: { price: $0.01${more} } }`;
   const pass = "passes: { year: { price: $9, routes: [GET /a], for: 365d } }\n";
   let config = read(route());
