@@ -4,8 +4,7 @@
  *
  *     npm run prove:agents -- --mutants
  */
-import { NO_PROCESSES } from "../support/bundled-gateway.ts";
-import { failsIn, inMutatedCopy, staleness, type Edit } from "../support/mutated-copy.ts";
+import { failsIn, MutatedCopies, staleness, type Edit } from "../support/mutated-copy.ts";
 import { HOSTILE_MUTANTS } from "./hostile-mutants.ts";
 
 export interface AgentMutant extends Edit {
@@ -257,6 +256,7 @@ export const AGENT_MUTANTS: readonly AgentMutant[] = [
 export async function runAgentMutants(part: string, say: (line: string) => void): Promise<boolean> {
   let survivors = 0;
   const mutants = AGENT_MUTANTS.filter(({ name }) => name.includes(part));
+  await using copies = new MutatedCopies();
   for (const { name, tests: own, ...edit } of mutants) {
     const stale = await staleness(edit);
     if (stale !== undefined) {
@@ -265,11 +265,8 @@ export async function runAgentMutants(part: string, say: (line: string) => void)
       say(`STALE     ${name}: ${stale}`);
       continue;
     }
-    // One that fails is enough.
-    const tests = [...(own ?? TESTS[edit.file] ?? ALL), "--bail=1"];
-    const isFound = await inMutatedCopy([edit], (folder) =>
-      failsIn(folder, tests, own === undefined ? { [NO_PROCESSES]: "1" } : {}),
-    );
+    const tests = own ?? TESTS[edit.file] ?? ALL;
+    const isFound = await copies.take([edit], (folder) => failsIn(folder, tests));
     if (!isFound) survivors += 1;
     say(`${isFound ? "found   " : "SURVIVED"}  ${name}`);
   }

@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { startChain, type Chain } from "../support/chain.ts";
-import { failsIn, inMutatedCopy, runIn, staleness, type Edit } from "../support/mutated-copy.ts";
+import { failsIn, MutatedCopies, runIn, staleness, type Edit } from "../support/mutated-copy.ts";
 import { keyOf } from "./attack-report.ts";
 import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
@@ -73,21 +73,21 @@ export async function runMutants(wanted: string, print: Print): Promise<boolean>
   for (const line of stale) print(`STALE ${line}`);
   if (stale.length > 0) return false;
   await using chain = await startChain();
-  const known = await tryOriginal(mutants, chain, print);
+  await using copies = new MutatedCopies();
+  const known = await tryOriginal(mutants, { chain, copies }, print);
   if (known === undefined) return false;
   let caught = 0;
-  const tryAll = async (some: readonly Mutant[]): Promise<void> => {
-    for (const mutant of some) {
-      const { isCaught, told } = await tell(mutant, { chain, known });
+  const tryAll = async (waiting: Mutant[]): Promise<void> => {
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const { isCaught, told } = await tell(mutant, { chain, known, copies });
       if (isCaught) caught += 1;
       print(told);
     }
   };
-  // What needs no gateway costs nothing but computing, while the cases mostly wait.
-  await Promise.all([
-    tryAll(mutants.filter(({ topics }) => topics !== undefined)),
-    tryAll(mutants.filter(({ topics }) => topics === undefined)),
-  ]);
+  // All of them wait for most of their time.
+  const ofCases = mutants.filter(({ topics }) => topics !== undefined);
+  const ofTests = mutants.filter(({ topics }) => topics === undefined);
+  await Promise.all([tryAll(ofCases), tryAll(ofTests), tryAll(ofTests)]);
   const threats = new Set(mutants.map(({ cites }) => cites)).size;
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   print(`${mutants.length} mutants of ${threats} threats, ${caught} caught in ${seconds} s`);
@@ -113,11 +113,11 @@ function editsOf(mutant: Mutant): readonly Edit[] {
 /** What the cases find on the original; undefined where its tests fail, which then tell nothing. */
 async function tryOriginal(
   mutants: readonly Mutant[],
-  chain: Chain,
+  { chain, copies }: Omit<Ground, "known">,
   print: Print,
 ): Promise<ReadonlySet<string> | undefined> {
   const units = [...new Set(mutants.flatMap(({ unit }) => unit ?? []))];
-  const failed = units.length > 0 && (await inMutatedCopy([], (folder) => failsIn(folder, units)));
+  const failed = units.length > 0 && (await copies.take([], (folder) => failsIn(folder, units)));
   if (failed) {
     print(`the original fails in ${units.join(", ")}`);
     return undefined;
@@ -131,6 +131,7 @@ async function tryOriginal(
 
 interface Ground {
   readonly chain: Chain;
+  readonly copies: MutatedCopies;
   /** What is found on the original. */
   readonly known: ReadonlySet<string>;
 }
@@ -141,7 +142,7 @@ async function tell(
 ): Promise<{ readonly isCaught: boolean; readonly told: string }> {
   const name = `${mutant.cites}: ${mutant.name}`;
   try {
-    const found = await inMutatedCopy(editsOf(mutant), async (folder) => {
+    const found = await ground.copies.take(editsOf(mutant), async (folder) => {
       return (await byCases(folder, mutant, ground)) ?? (await byOthers(folder, mutant));
     });
     if (found === undefined) return { isCaught: false, told: `SURVIVED ${name}` };

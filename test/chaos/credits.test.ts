@@ -1,7 +1,7 @@
 /** Balances while everything dies: the short form of `npm run chaos -- --credits`. */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { inMutatedCopy, type Edit } from "../support/mutated-copy.ts";
+import { MutatedCopies, type Edit } from "../support/mutated-copy.ts";
 import { runCredits, type CreditsOptions } from "./credits.ts";
 
 const SHORT: CreditsOptions = {
@@ -76,10 +76,9 @@ describe("the audit notices where", () => {
   it.each(MUTANTS)(
     "%s",
     async (_name, edit, notices) => {
-      const { violations } = await inMutatedCopy(
-        [edit],
-        (folder) => runCredits({ ...PEACE, main: join(folder, "src/main.ts") }),
-        ["src", "package.json"],
+      await using copies = new MutatedCopies(["src", "package.json"]);
+      const { violations } = await copies.take([edit], (folder) =>
+        runCredits({ ...PEACE, main: join(folder, "src/main.ts") }),
       );
       expect(violations.join("\n")).toMatch(notices);
     },

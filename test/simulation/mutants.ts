@@ -3,15 +3,12 @@
  * sources; the simulation must catch it. A text that is not found any more is an error, so that no mutant
  * quietly becomes the original.
  */
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { failsIn, inMutatedCopy, ROOT, runIn } from "../support/mutated-copy.ts";
+import { failsIn, MutatedCopies, runIn } from "../support/mutated-copy.ts";
 import type { Mutant } from "./mutant.ts";
 import { MUTANTS } from "./mutant-list.ts";
 import type { Print } from "./seeds.ts";
 
-/** The file of the copies, which the simulation reaches too. */
-const COPIES = "mutated-copy.ts";
 /** Worlds that a mutant may survive at most, of each mode. */
 const WORLDS = 400;
 
@@ -20,9 +17,10 @@ export async function runMutants(wanted: string, print: Print, worlds = WORLDS):
   const mutants = MUTANTS.filter(({ name, unit = "" }) => `${name} ${unit}`.includes(wanted));
   const waiting = [...mutants];
   let survivors = 0;
+  await using copies = new MutatedCopies();
   const work = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-      const caught = await tryMutant(mutant, worlds);
+      const caught = await tryMutant(mutant, worlds, copies);
       if (caught === undefined) survivors += 1;
       print(caught === undefined ? `SURVIVED ${mutant.name}` : `caught ${mutant.name}: ${caught}`);
     }
@@ -33,25 +31,15 @@ export async function runMutants(wanted: string, print: Print, worlds = WORLDS):
 }
 
 /** The first broken promise, or undefined where none was noticed. Throws where it does not apply. */
-export async function tryMutant(mutant: Mutant, worlds: number): Promise<string | undefined> {
-  const { changes, unit } = mutant;
-  if (unit === undefined) {
-    return inMutatedCopy(changes, (folder) => firstFailure(folder, worlds), await neededParts());
-  }
-  const isCaught = await inMutatedCopy(changes, (folder) => failsIn(folder, [unit]));
-  return isCaught ? `the tests of ${unit}` : undefined;
-}
-
-/** What the simulation needs of the tree. */
-async function neededParts(): Promise<readonly string[]> {
-  const support = await readdir(join(ROOT, "test/support"));
-  const needed = support.filter((name) => name.startsWith("memory-") || name === COPIES);
-  return [
-    "src",
-    "package.json",
-    "test/simulation",
-    ...needed.map((each) => `test/support/${each}`),
-  ];
+export function tryMutant(
+  { changes, unit }: Mutant,
+  worlds: number,
+  copies: MutatedCopies,
+): Promise<string | undefined> {
+  return copies.take(changes, async (folder) => {
+    if (unit === undefined) return firstFailure(folder, worlds);
+    return (await failsIn(folder, [unit])) ? `the tests of ${unit}` : undefined;
+  });
 }
 
 async function firstFailure(folder: string, worlds: number): Promise<string | undefined> {

@@ -1,7 +1,7 @@
 /** A short form of the simulation; the long one is `npm run simulate`. */
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { exploreAll } from "./exhaustive.ts";
-import { staleness } from "../support/mutated-copy.ts";
+import { MutatedCopies, staleness } from "../support/mutated-copy.ts";
 import { MODES } from "./profile.ts";
 import { MUTANTS } from "./mutant-list.ts";
 import { tryMutant } from "./mutants.ts";
@@ -74,11 +74,14 @@ test("each mutant finds what it changes", async () => {
 });
 
 /** Of the store that is shipped; `npm run simulate -- --mutants` takes all of them. */
+const copies = new MutatedCopies();
+afterAll(() => copies[Symbol.asyncDispose]());
+
 describe.concurrent("the simulation catches a money path that", () => {
   test.each(STORE_MUTANTS)(
     "$name",
     async (mutant) => {
-      expect(await tryMutant(mutant, MUTANT_WORLDS)).toBeDefined();
+      expect(await tryMutant(mutant, MUTANT_WORLDS, copies)).toBeDefined();
     },
     SEARCH_TIMEOUT_MS,
   );

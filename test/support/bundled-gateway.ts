@@ -14,12 +14,12 @@ const OLD_MS = 3_600_000;
 /** What the bundler is told, as in the script `build`. */
 export const BUNDLING = ["--config", "bundle/rolldown.config.ts"];
 
-/** Set to anything: no test of the run starts the gateway as a process. */
-export const NO_PROCESSES = "COINSLOT_NO_PROCESSES";
+/** Set to anything: what starts the gateway as a process starts the sources. */
+export const NO_BUNDLE = "COINSLOT_NO_BUNDLE";
 
 /** Vitest calls this before it starts a worker; what it sets is inherited. */
 export default function bundledGateway(): void {
-  if (process.env[NO_PROCESSES] !== undefined) return;
+  if (process.env[NO_BUNDLE] !== undefined) return;
   const found = globSync(["src/**/*", "bundle/*", "package-lock.json"], { cwd: ROOT });
   const newestMs = Math.max(...found.map((file) => statSync(join(ROOT, file)).mtimeMs));
   // Another run may be using that of other sources, or be making the same one.
