@@ -8,7 +8,15 @@ import { NO_BUNDLE } from "./bundled-gateway.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
 /** What all tests need of the tree. */
-const WHOLE = ["src", "package.json", "package-lock.json", "test", "deploy", "bundle"];
+const WHOLE = [
+  "src",
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "test",
+  "deploy",
+  "bundle",
+];
 
 export interface Edit {
   /** Below the root of the tree. */
