@@ -19,7 +19,7 @@ export async function forgetPayer(
     const asked = { payer, isTried: isLook };
     return writeLedger(
       config,
-      (ledger) => forgetAll((step) => ledger.forget(step), asked),
+      (ledger) => forgetAll((step) => ledger.upkeep.forget(step), asked),
       (beside) => forgetAll((step) => forgetBeside(beside, step), asked),
     );
   };

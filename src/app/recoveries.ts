@@ -15,7 +15,7 @@ function startResolving({
   telemetry,
   time,
 }: Pick<Ground, "telemetry" | "time"> & {
-  readonly ledger: Pick<Ground["ledger"], "resolveAsked">;
+  readonly ledger: { readonly upkeep: Pick<Ground["ledger"]["upkeep"], "resolveAsked"> };
 }): Recovery {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -24,7 +24,7 @@ function startResolving({
     while (!signal.aborted) {
       let found = 0;
       try {
-        found = await ledger.resolveAsked();
+        found = await ledger.upkeep.resolveAsked();
       } catch (cause) {
         telemetry.logger.error({ err: cause }, "what an operator decided cannot be stored");
       }
@@ -54,7 +54,7 @@ export function startRecoveries(
   const { embedded, router, gate, refunds } = facilitation;
   const resolving = startResolving({ ledger, telemetry, time });
   closing.defer(() => resolving.stop());
-  const remote = startRemoteRecovery({ router, redemptions: ledger, telemetry, time });
+  const remote = startRemoteRecovery({ router, ledger, telemetry, time });
   closing.defer(() => remote.stop());
   const recovery = startRecovery(embedded, telemetry, time);
   closing.defer(async () => {

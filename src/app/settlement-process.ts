@@ -155,7 +155,7 @@ export async function openSettlementProcess(
     return { isReady: canServe, said: canServe ? said : ["nothing can be served", ...said] };
   };
   const signers = new ChainTextSigners(observers, await loadSolanaSigning(config));
-  const signInKey = await ledger.signInKey();
+  const signInKey = await ledger.signIns.key();
   const meter = metrics.holders;
   const holdings = new Holdings({ observers, signers, guard, meter, logger, time });
   const known = { feePayers, networks, guard, remotes, drafts, signers, signInKey, holdings };

@@ -27,7 +27,7 @@ export function startSweeper(
     telemetry,
     time,
   }: Pick<Ground, "telemetry" | "time"> & {
-    readonly ledger: Pick<Ground["ledger"], "sweep">;
+    readonly ledger: { readonly upkeep: Pick<Ground["ledger"]["upkeep"], "sweep"> };
   },
   { keepMs, config, archive }: SweepRules,
 ): Recovery {
@@ -39,7 +39,7 @@ export function startSweeper(
     const beforeMs = time.now() - Math.max(keepMs, longestGrantMs(config()));
     try {
       for (let from: SweepPlace | undefined; !signal.aborted; await time.sleep(STEP_MS, signal)) {
-        const swept = await ledger.sweep({ beforeMs, from, archive });
+        const swept = await ledger.upkeep.sweep({ beforeMs, from, archive });
         payments += swept.payments;
         from = swept.next;
         if (from === undefined) break;

@@ -5,7 +5,7 @@
  * an RPC endpoint a payment may stay unresolved for as long as its facilitator says no more. Payments that
  * their facilitator has refused are looked for on the chain too, until it says that nobody can settle them.
  */
-import type { HandedOver, Redemptions } from "../ledger/ledger.ts";
+import type { HandedOver, Ledger } from "../ledger/ledger.ts";
 import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
@@ -39,7 +39,9 @@ const MAX_PAUSE_MS = 600_000;
 
 export interface RemoteRecoveryOptions {
   readonly router: Pick<FacilitatorRouter, "isLeft" | "recover" | "recoverDoubted" | "probe">;
-  readonly redemptions: Pick<Redemptions, "step" | "handedOvers" | "doubted">;
+  readonly ledger: Pick<Ledger, "step"> & {
+    readonly queues: Pick<Ledger["queues"], "handedOvers" | "doubted">;
+  };
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -82,12 +84,12 @@ class Rounds {
 
   /** Never rejects. */
   async next(): Promise<void> {
-    const { router, redemptions, telemetry, time } = this.#options;
+    const { router, ledger, telemetry, time } = this.#options;
     const probing = router.probe(this.#limit());
     try {
       // Oldest first: those that wait for ever must not stand before the others.
       const limit = Math.min(this.#waiting.size + BATCH, MAX_READ);
-      const found = await redemptions.handedOvers(limit);
+      const found = await ledger.queues.handedOvers(limit);
       const waiting = new Map<PaymentKey, Waiting>();
       for (const { key } of found) {
         const known = this.#waiting.get(key);
@@ -99,7 +101,7 @@ class Rounds {
         else waiting.set(each.key, after(waiting.get(each.key), time.now()));
       });
       this.#waiting = waiting;
-      const doubted = (await redemptions.doubted(DOUBTED_BATCH)).values();
+      const doubted = (await ledger.queues.doubted(DOUBTED_BATCH)).values();
       await this.#each(doubted, (each) => this.#lookAgain(each));
     } catch (cause) {
       telemetry.logger.error({ err: cause }, "recovery could not read the ledger; trying again");
@@ -128,23 +130,23 @@ class Rounds {
 
   /** True when its outcome is known and stored. Never rejects. */
   async #resolve(handedOver: HandedOver): Promise<boolean> {
-    const { router, redemptions, telemetry } = this.#options;
+    const { router, ledger, telemetry } = this.#options;
     const { key, facilitator } = handedOver;
     const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     try {
       const onHandOver = (name: string, head: number | null) =>
-        redemptions.step(key, { kind: "handedOver", facilitator: name, head });
+        ledger.step(key, { kind: "handedOver", facilitator: name, head });
       const outcome = await router.recover(handedOver, { signal: this.#limit(), onHandOver });
       if (outcome.success) {
         const { transaction, network, payer } = outcome;
-        await redemptions.step(key, {
+        await ledger.step(key, {
           kind: "settled",
           settlement: { transaction, network, payer },
         });
         log.info({ transaction }, "a payment that was handed over is settled");
       } else {
         const { errorReason: code, detail = "the settlement failed" } = outcome;
-        await redemptions.step(key, { kind: "failed", failure: { code, detail } });
+        await ledger.step(key, { kind: "failed", failure: { code, detail } });
         log.warn({ code, detail }, "a payment that was handed over failed");
       }
       return true;
@@ -158,10 +160,10 @@ class Rounds {
   }
 
   async #hold(key: PaymentKey, { transaction }: HeldPayment): Promise<boolean> {
-    const { redemptions, telemetry } = this.#options;
+    const { ledger, telemetry } = this.#options;
     const log = telemetry.logger.child({ key, payment: paymentId(key), transaction });
     try {
-      await redemptions.step(key, { kind: "held", transaction });
+      await ledger.step(key, { kind: "held", transaction });
       log.error("a payment is in a transaction that is not ours: held");
       return true;
     } catch (cause) {
@@ -172,7 +174,7 @@ class Rounds {
 
   /** A payment that was refused. Never rejects. */
   async #lookAgain(doubted: HandedOver): Promise<void> {
-    const { redemptions, telemetry, time } = this.#options;
+    const { ledger, telemetry, time } = this.#options;
     const { key, facilitator, sinceMs } = doubted;
     const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     const pauseMs = Math.max(FIRST_PAUSE_MS, 2 * (time.now() - sinceMs));
@@ -180,7 +182,7 @@ class Rounds {
       const seen = await this.#seen(doubted);
       if (seen?.success === true) {
         const { transaction, network, payer } = seen;
-        await redemptions.step(key, {
+        await ledger.step(key, {
           kind: "settled",
           settlement: { transaction, network, payer },
         });
@@ -188,7 +190,7 @@ class Rounds {
         log.warn({ transaction }, said);
       } else {
         const isOver = seen !== undefined || pauseMs > MAX_DOUBT_PAUSE_MS;
-        await redemptions.step(key, {
+        await ledger.step(key, {
           kind: "lookedAgain",
           nextMs: isOver ? null : time.now() + pauseMs,
         });

@@ -3,6 +3,8 @@
  * a ledger. Stored are only those that have something to get, so that nobody fills the list who has bought nothing.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { ClaimTerms } from "./transition.ts";
 
 /** Sign-ins that are remembered for one payer until they are too old, and in all. */
 export const MAX_SIGN_INS_PER_PAYER = 64;
@@ -50,7 +52,22 @@ export function readPurchase(row: Readonly<Record<string, unknown>>): PaidSale {
   };
 }
 
-export interface SignInUses {
+/** What a payer asks for who has signed in. */
+export type BoughtSale = Pick<ClaimTerms, "binding" | "target">;
+
+export interface OwedPayment {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+}
+
+export interface SignInRecords {
+  /** The secret by which challenges are made: made once, and the same for all who share the ledger. */
+  key(): Promise<Uint8Array>;
+  /**
+   * What a payer has bought by such a request that he has not got, or may have again: what he has not got first, then
+   * the newest; at most {@link MAX_OWED}, of a bounded number of his newest payments. No network is looked at.
+   */
+  bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]>;
   /**
    * What a payer has paid for and was not paid back, the newest first: of his newest {@link MAX_PAYMENTS_LOOKED_THROUGH}
    * payments, at most {@link MAX_PURCHASES}. No network is looked at.
@@ -59,5 +76,5 @@ export interface SignInUses {
    */
   purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]>;
   /** Stored when this resolves with `first`; of any number of concurrent ones with one nonce, one is. */
-  useSignIn(use: SignInUse): Promise<SignInVerdict>;
+  use(use: SignInUse): Promise<SignInVerdict>;
 }

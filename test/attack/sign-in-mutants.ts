@@ -205,8 +205,8 @@ export const SIGN_IN_MUTANTS: readonly Mutant[] = [
     put: "const own = grants.find((each) => each.route === route || key !== null);",
     also: {
       file: SERVICE,
-      find: "await redemptions.purchases(account.address, routes);",
-      put: "await redemptions.purchases(account.address, routes.length > 9 ? routes : null);",
+      find: "await redemptions.signIns.purchases(account.address, routes);",
+      put: "await redemptions.signIns.purchases(account.address, routes.length > 9 ? routes : null);",
     },
   }),
   caughtBy(MEMBER_TEST, "grants by what the same address has bought on another chain by code", {

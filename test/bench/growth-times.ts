@@ -42,8 +42,8 @@ export async function timeLedger(path: string): Promise<Times> {
   const open = () => openSqliteLedger({ path, time: systemTime, life: crypto.randomUUID() });
   const ledger = await timed("start", async () => {
     const opened = await open();
-    await opened.unfinished(NETWORK, ACCOUNT);
-    await opened.handedOvers(100);
+    await opened.signing.unfinished(NETWORK, ACCOUNT);
+    await opened.queues.handedOvers(100);
     await takeOffers(opened, NETWORK, 100);
     await opened.books.counts();
     return opened;
@@ -67,7 +67,7 @@ export async function timeLedger(path: string): Promise<Times> {
   await timed("sale", () => inTurn(fresh, (each) => sell(ledger, each)), PAYMENTS);
   await timed("list", () => ledger.books.list({ limit: 50 }));
   await timed("watch", async () => {
-    await ledger.unattended();
+    await ledger.signing.unattended();
     const waiting = await ledger.books.list({ states: ["SIGNED"], limit: 1_000 });
     for (const { key } of waiting) await ledger.books.show(key);
   });
@@ -118,7 +118,7 @@ export async function timeSweep(path: string, payments: number): Promise<readonl
   let swept = 0;
   for (let from: SweepPlace | undefined; swept < payments;) {
     const before = process.cpuUsage();
-    const step = await ledger.sweep({ beforeMs: Date.now(), from, archive: undefined });
+    const step = await ledger.upkeep.sweep({ beforeMs: Date.now(), from, archive: undefined });
     const { user, system } = process.cpuUsage(before);
     steps.push((user + system) / 1000);
     swept += step.payments;

@@ -358,7 +358,7 @@ async function readBooks(
 }> {
   const accounts = [];
   for (const { address } of signers) {
-    accounts.push({ address, stored: await ledger.nextAccountNonce(network, address) });
+    accounts.push({ address, stored: await ledger.signing.nextAccountNonce(network, address) });
   }
   const listed = await ledger.books.list({ undelivered: true, limit: 10_000 });
   const listedUndelivered = new Set(listed.map(({ key }) => key.split("/").at(-1) ?? ""));

@@ -6,8 +6,12 @@ import {
   LedgerUnavailable,
   type Lease,
   type Ledger,
+  type Queues,
+  type Signing,
+  type SignInRecords,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
+import type { Upkeep } from "../../src/ledger/upkeep.ts";
 import type { Pots } from "../../src/ledger/pots.ts";
 import { never, type Boundary } from "./faults.ts";
 import type { Life } from "./virtual-time.ts";
@@ -36,19 +40,36 @@ export function faultyLedger(
     pauses: ledger.pauses,
     certificates: ledger.certificates,
     outbox: ledger.outbox,
+    signing: faultySigning(ledger.signing, life, boundary, onSigned),
+    queues: faultyQueues(ledger.queues, life, boundary),
+    upkeep: faultyUpkeep(ledger.upkeep, life, boundary),
+    signIns: faultySignIns(ledger.signIns, life, boundary),
     pots: faultyPots(ledger.pots, life, boundary),
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),
     recall: call("recall"),
-    hasSigned: call("hasSigned"),
-    resolveAsked: call("resolveAsked"),
-    refunds: call("refunds"),
-    handedOvers: call("handedOvers"),
-    doubted: call("doubted"),
     outcome: call("outcome"),
+    termsChangedAt: call("termsChangedAt"),
+    buried: call("buried"),
+    noteUsedElsewhere: call("noteUsedElsewhere"),
+    ping: call("ping"),
+    close: call("close"),
+    changed: (key, version, signal) => whileAlive(life, ledger.changed(key, version, signal)),
+  };
+}
+
+function faultySigning(
+  signing: Signing,
+  life: Life,
+  boundary: Boundary,
+  onSigned: LedgerWatch["onSigned"],
+): Signing {
+  const call = callsTo(signing, life, boundary);
+  return {
     lease: call("lease"),
     unlease: call("unlease"),
+    hasSigned: call("hasSigned"),
     spends: call("spends"),
     signed: (keys, account, sign, draws) =>
       boundary.cross(life, {
@@ -56,32 +77,53 @@ export function faultyLedger(
         mostMs: DATABASE_MS,
         fault: unavailable,
         effect: async () => {
-          const stored = await ledger.signed(keys, account, sign, draws);
+          const stored = await signing.signed(keys, account, sign, draws);
           onSigned(life, account);
           return stored;
         },
-        undone: () => void rollBack(ledger, keys, account, sign).catch(() => undefined),
+        undone: () => void rollBack(signing, keys, account, sign).catch(() => undefined),
       }),
     replaced: call("replaced"),
     concluded: call("concluded"),
-    offers: call("offers"),
     unfinished: call("unfinished"),
     unattended: call("unattended"),
     nextAccountNonce: call("nextAccountNonce"),
-    termsChangedAt: call("termsChangedAt"),
-    signInKey: call("signInKey"),
+  };
+}
+
+function faultyQueues(queues: Queues, life: Life, boundary: Boundary): Queues {
+  const call = callsTo(queues, life, boundary);
+  return {
+    handedOvers: call("handedOvers"),
+    doubted: call("doubted"),
+    offers: call("offers"),
+    refunds: call("refunds"),
+    offered: (signal) => whileAlive(life, queues.offered(signal)),
+  };
+}
+
+function faultyUpkeep(upkeep: Upkeep, life: Life, boundary: Boundary): Upkeep {
+  const call = callsTo(upkeep, life, boundary);
+  return {
+    resolveAsked: call("resolveAsked"),
     reap: call("reap"),
     sweep: call("sweep"),
     forget: call("forget"),
-    buried: call("buried"),
-    noteUsedElsewhere: call("noteUsedElsewhere"),
+  };
+}
+
+function faultySignIns(
+  signIns: SignInRecords,
+  life: Life,
+  boundary: Boundary,
+  slowMs?: number,
+): SignInRecords {
+  const call = callsTo(signIns, life, boundary, slowMs);
+  return {
+    key: call("key"),
     bought: call("bought"),
     purchases: call("purchases"),
-    useSignIn: call("useSignIn"),
-    ping: call("ping"),
-    close: call("close"),
-    changed: (key, version, signal) => whileAlive(life, ledger.changed(key, version, signal)),
-    offered: (signal) => whileAlive(life, ledger.offered(signal)),
+    use: call("use"),
   };
 }
 
@@ -93,13 +135,9 @@ function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): Worke
     step: stepOf(worker, life, boundary, STATEMENT_MS),
     answer: call("answer"),
     recall: call("recall"),
-    handedOvers: call("handedOvers"),
-    doubted: call("doubted"),
     buried: call("buried"),
     noteUsedElsewhere: call("noteUsedElsewhere"),
-    bought: call("bought"),
-    purchases: call("purchases"),
-    useSignIn: call("useSignIn"),
+    signIns: faultySignIns(worker.signIns, life, boundary, STATEMENT_MS),
     end: call("end"),
     changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
   };
@@ -153,9 +191,9 @@ function unavailable(): LedgerUnavailable {
   return new LedgerUnavailable("the database did not answer");
 }
 
-async function rollBack(ledger: Ledger, ...given: Parameters<Ledger["signed"]>): Promise<void> {
+async function rollBack(signing: Signing, ...given: Parameters<Signing["signed"]>): Promise<void> {
   const [keys, account, sign] = given;
-  await ledger.signed(keys, account, (nonce) => {
+  await signing.signed(keys, account, (nonce) => {
     sign(nonce);
     throw unavailable();
   });

@@ -35,9 +35,9 @@ function live(store: MemoryStore, life: string): Ledger {
 }
 
 async function sign(ledger: Ledger): Promise<void> {
-  const lease = await ledger.lease(NETWORK, ACCOUNT);
+  const lease = await ledger.signing.lease(NETWORK, ACCOUNT);
   if (lease === undefined) throw new Error("the account is taken");
-  await ledger.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
+  await ledger.signing.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
     transaction: "0x1",
     raw: "0x1",
     account: ACCOUNT,
@@ -91,7 +91,7 @@ describe("a claim that was reaped while its life went on", () => {
     const [first, second] = [live(store, "first"), live(store, "second")];
     await first.step(key, { kind: "claim", terms });
     store.takeForDead("first");
-    await second.reap();
+    await second.upkeep.reap();
     const others = { ...terms, binding: "GET /b", target: "/b", idempotencyKey: "another's" };
     expect((await second.step(key, { kind: "claim", terms: others })).kind).toBe("granted");
     await sign(second);
@@ -108,7 +108,7 @@ describe("a claim that was reaped while its life went on", () => {
     const [first, second] = [live(store, "first"), live(store, "second")];
     await first.step(key, { kind: "claim", terms });
     store.takeForDead("first");
-    await second.reap();
+    await second.upkeep.reap();
     const holder = { claimedUnder: terms.idempotencyKey };
     expect(await first.step(key, { kind: "begin", request, caller: holder })).toEqual({
       kind: "taken",

@@ -176,7 +176,7 @@ export const REFUND_MUTANTS: readonly Mutant[] = [
     put: "if (!work.refunder.has(asset)) throw new Error(unknownToken(refund));",
   }),
   caughtBy(SQLITE_CONTRACT, "pays back what a reorganization may undo", {
-    file: "src/ledger/sqlite/sqlite.ts",
+    file: "src/ledger/sqlite/sqlite-queues.ts",
     find: "s.state <> 'CLOSED') END)",
     put: "s.state = 'OPEN') END)",
   }),

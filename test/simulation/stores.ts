@@ -4,7 +4,8 @@
  * mirrors what everybody sees; with a life's death it becomes what SQLite has stored.
  */
 import type { PaymentEvent } from "../../src/ledger/books.ts";
-import type { Ledger } from "../../src/ledger/ledger.ts";
+import type { Ledger, Signing } from "../../src/ledger/ledger.ts";
+import { over } from "../support/over.ts";
 import { readPaymentRow } from "../../src/ledger/payment-row.ts";
 import { sqliteLedgerOn } from "../../src/ledger/sqlite/sqlite.ts";
 import { DURABLE, SqliteDatabase } from "../../src/ledger/sqlite/sqlite-database.ts";
@@ -64,7 +65,7 @@ export class SqliteWorldStore implements WorldStore {
         if (step.answer !== undefined) this.seen.responses.set(key, step.answer);
       },
     });
-    await ledger.reap();
+    await ledger.upkeep.reap();
     return this.#watching(ledger);
   }
 
@@ -113,19 +114,15 @@ export class SqliteWorldStore implements WorldStore {
         this.#look();
       }
     };
-    const instead: Partial<Ledger> = {
-      lease: (...given) => looked(ledger.lease(...given)),
-      unlease: (...given) => looked(ledger.unlease(...given)),
-      signed: (...given) => looked(ledger.signed(...given)),
-      replaced: (...given) => looked(ledger.replaced(...given)),
-      concluded: (...given) => looked(ledger.concluded(...given)),
+    const { signing } = ledger;
+    const watched: Partial<Signing> = {
+      lease: (...given) => looked(signing.lease(...given)),
+      unlease: (...given) => looked(signing.unlease(...given)),
+      signed: (...given) => looked(signing.signed(...given)),
+      replaced: (...given) => looked(signing.replaced(...given)),
+      concluded: (...given) => looked(signing.concluded(...given)),
     };
-    return new Proxy(ledger, {
-      get(target, name) {
-        const member: unknown = Reflect.get(name in instead ? instead : target, name);
-        return typeof member === "function" ? member.bind(target) : member;
-      },
-    });
+    return over(ledger, { signing: over(signing, watched) });
   }
 
   #look(): void {

@@ -120,7 +120,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     probes,
     signer: signer.address,
     signers: signers.map(({ address }) => address),
-    unfinished: () => ledger.unfinished(chain.network.name, signer.address),
+    unfinished: () => ledger.signing.unfinished(chain.network.name, signer.address),
     rpcCalls,
     post: (at, body, headers = {}) =>
       call(at, {

@@ -17,6 +17,9 @@ import {
   type OfferedPayment,
   type OutcomeOf,
   type OwedPayment,
+  type Queues,
+  type Signing,
+  type SignInRecords,
   type Recalled,
   type RecalledSale,
   type SettlementOutcome,
@@ -46,9 +49,11 @@ import {
   type OpenRefundState,
 } from "../../src/ledger/refund-steps.ts";
 import { openRefundOf } from "../../src/ledger/refunds.ts";
-import { type PaidSale, type SignInUse, type SignInVerdict } from "../../src/ledger/sign-ins.ts";
+import type { PaidSale, SignInUse, SignInVerdict } from "../../src/ledger/sign-ins.ts";
+import type { Upkeep } from "../../src/ledger/upkeep.ts";
 import type { ForgottenInStep, ForgetStep } from "../../src/ledger/forgetting.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
+import { requireSignedFor } from "../../src/ledger/submission-row.ts";
 import { buriedOutcome, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
 import type { Time } from "../../src/time/time.ts";
@@ -61,6 +66,7 @@ import { potsIn } from "./memory-pots.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import {
   accountOf,
+  byChange,
   type KeptPayment,
   type KeptSubmission,
   type MemoryStore,
@@ -79,7 +85,11 @@ export interface MemoryLedgerOptions {
   readonly outbox?: MemoryOutbox;
 }
 
-export class MemoryLedger implements Ledger, WorkerLife {
+export class MemoryLedger implements Ledger, WorkerLife, Signing, Queues, Upkeep, SignInRecords {
+  readonly signing: Signing = this;
+  readonly queues: Queues = this;
+  readonly upkeep: Upkeep = this;
+  readonly signIns: SignInRecords = this;
   readonly books: MemoryBooks;
   readonly sold: MemorySoldOffers;
   readonly budgets: Budgets;
@@ -391,12 +401,12 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return this.#store.purchases(payer, routes);
   }
 
-  async useSignIn(use: SignInUse): Promise<SignInVerdict> {
+  async use(use: SignInUse): Promise<SignInVerdict> {
     this.#requireOpen();
     return this.#store.useSignIn(use, this.#time.now());
   }
 
-  async signInKey(): Promise<Uint8Array> {
+  async key(): Promise<Uint8Array> {
     return this.#store.signInKey;
   }
 
@@ -482,17 +492,4 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const held = this.#store.leases.get(accountOf(network, address));
     return held?.holder === this.#life && held.epoch === epoch;
   }
-}
-
-function requireSignedFor(variant: StoredTransaction, address: string, nonce: number): void {
-  const isRight =
-    accountOf("", variant.account) === accountOf("", address) && variant.accountNonce === nonce;
-  if (!isRight) throw new Error(`signed for another account or nonce than ${address} ${nonce}`);
-}
-
-function byChange(
-  [, left]: [PaymentKey, { readonly updatedMs: number }],
-  [, right]: [PaymentKey, { readonly updatedMs: number }],
-): number {
-  return left.updatedMs - right.updatedMs;
 }

@@ -346,3 +346,11 @@ function accountNamed({ variants: [first] }: KeptSubmission): string {
 function byNonce(left: KeptSubmission, right: KeptSubmission): number {
   return (left.variants[0]?.accountNonce ?? 0) - (right.variants[0]?.accountNonce ?? 0);
 }
+
+/** That which was changed longest ago first. */
+export function byChange(
+  [, left]: [PaymentKey, { readonly updatedMs: number }],
+  [, right]: [PaymentKey, { readonly updatedMs: number }],
+): number {
+  return left.updatedMs - right.updatedMs;
+}

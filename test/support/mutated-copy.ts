@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { NO_BUNDLE } from "./bundled-gateway.ts";
 
-export const ROOT = join(import.meta.dirname, "../..");
+const ROOT = join(import.meta.dirname, "../..");
 /** What all tests need of the tree. */
 const WHOLE = [
   "src",

@@ -137,12 +137,12 @@ async function sell(ledger: Ledger, payments: readonly ExamplePayment[]): Promis
   await all(({ key }) => ledger.step(key, { kind: "settled", settlement: SETTLEMENT }));
   await all(({ key }) => ledger.step(key, { kind: "delivering" }));
   await all(({ key }) => ledger.step(key, { kind: "delivered" }));
-  await ledger.concluded(id, "CLOSED");
+  await ledger.signing.concluded(id, "CLOSED");
 }
 
 async function sweep(ledger: Ledger, beforeMs: number): Promise<void> {
   for (let from: SweepPlace | undefined; ;) {
-    ({ next: from } = await ledger.sweep({ beforeMs, from, archive: undefined }));
+    ({ next: from } = await ledger.upkeep.sweep({ beforeMs, from, archive: undefined }));
     if (from === undefined) return;
   }
 }

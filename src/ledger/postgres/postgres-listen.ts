@@ -98,7 +98,7 @@ export class PostgresListener {
     this.#waits.delete(wait);
   }
 
-  /** See {@link Settlements.offered}. */
+  /** See {@link Queues.offered}. */
   async offered(signal: AbortSignal): Promise<void> {
     const ended = AbortSignal.any([signal, this.#closing.signal]);
     if (this.#offersHeard === this.#offersTold) {

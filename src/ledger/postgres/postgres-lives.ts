@@ -189,7 +189,7 @@ export async function leave(session: Session, life: string): Promise<void> {
   await session.query(LEAVE, [life]);
 }
 
-/** See {@link Settlements.lease}. */
+/** See {@link Signing.lease}. */
 export async function lease(
   session: Session,
   { network, address }: Pick<Lease, "network" | "address">,

@@ -1,8 +1,9 @@
 /** Payments in PostgreSQL that wait for somebody: for a facilitator's answer, or for a life that can sign. */
-import type { HandedOver, OfferedPayment } from "../ledger.ts";
+import type { Time } from "../../time/time.ts";
+import type { HandedOver, OfferedPayment, Queues } from "../ledger.ts";
 import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
-import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
+import type { PostgresColumns, PostgresDatabase, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
 import { UNWATCHED_MS, type OpenRefund, type OpenRefundState } from "../refund-steps.ts";
 import { openRefundOf } from "../refunds.ts";
@@ -10,6 +11,13 @@ import { messageOf } from "../../x402/result.ts";
 
 /** Hears of a row that had to be left out. */
 export type OnUnreadable = (key: string, reason: string) => void;
+
+interface QueuesGround {
+  readonly database: PostgresDatabase;
+  readonly listener: Pick<Queues, "offered">;
+  readonly time: Time;
+  readonly onUnreadable: OnUnreadable;
+}
 
 const HANDED_OVERS: Statement = {
   name: "handed_overs",
@@ -45,86 +53,63 @@ const REFUNDS: Statement = {
          ORDER BY p.updated_ms, p.id LIMIT $3`,
 };
 
-/** See {@link Redemptions.handedOvers}. */
-export async function readHandedOvers(
-  session: Session,
-  limit: number,
-  onUnreadable: OnUnreadable,
-): Promise<readonly HandedOver[]> {
-  return readQueue(
-    (behind) => session.query(HANDED_OVERS, [...behind, limit]),
-    { limit, onUnreadable },
-    ({ key, row }, { sinceMs }) => handedOverOf(row, key, Number(sinceMs)),
-  );
-}
+export class PostgresQueues implements Queues {
+  readonly #ground: QueuesGround;
 
-/** See {@link Redemptions.doubted}. */
-export async function readDoubted(
-  session: Session,
-  { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
-  onUnreadable: OnUnreadable,
-): Promise<readonly HandedOver[]> {
-  return readQueue(
-    (behind) => session.query(DOUBTED, [...behind, limit, nowMs]),
-    { limit, onUnreadable },
-    ({ key, row }, { changedMs }) => handedOverOf(row, key, Number(changedMs)),
-  );
-}
+  constructor(ground: QueuesGround) {
+    this.#ground = ground;
+  }
 
-/** See {@link Settlements.offers}. */
-export async function readOffers(
-  session: Session,
-  { network, limit }: { readonly network: string; readonly limit: number },
-  onUnreadable: OnUnreadable,
-): Promise<readonly OfferedPayment[]> {
-  return readQueue(
-    (behind) => session.query(OFFERS, [...behind, limit, network]),
-    { limit, onUnreadable },
-    ({ key, row }) => {
+  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
+    return this.#read(HANDED_OVERS, { limit }, ({ key, row }, { sinceMs }) =>
+      handedOverOf(row, key, Number(sinceMs)),
+    );
+  }
+
+  async doubted(limit: number): Promise<readonly HandedOver[]> {
+    const more = [this.#ground.time.now()];
+    return this.#read(DOUBTED, { limit, more }, ({ key, row }, { changedMs }) =>
+      handedOverOf(row, key, Number(changedMs)),
+    );
+  }
+
+  async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+    return this.#read(OFFERS, { limit, more: [network] }, ({ key, row }) => {
       return { key, request: requestOf(row), isPublic: isPublic(row), version: row.version };
-    },
-  );
-}
+    });
+  }
 
-/** See {@link Ledger.refunds}. */
-export async function readRefunds(
-  session: Session,
-  {
-    network,
-    limit,
-    state = null,
-    nowMs,
-  }: {
-    readonly network: string;
-    readonly limit: number;
-    readonly state?: OpenRefundState | null | undefined;
-    readonly nowMs: number;
-  },
-  onUnreadable: OnUnreadable,
-): Promise<readonly OpenRefund[]> {
-  return readQueue(
-    (behind) => session.query(REFUNDS, [...behind, limit, network, nowMs - UNWATCHED_MS, state]),
-    { limit, onUnreadable },
-    ({ key, row }) => openRefundOf(row, key),
-  );
-}
+  async offered(signal: AbortSignal): Promise<void> {
+    await this.#ground.listener.offered(signal);
+  }
 
-/** Reads up to a limit of rows page by page: those that cannot be read take nobody's place. */
-async function readQueue<Value>(
-  page: (behind: readonly [sinceMs: number, id: number]) => Promise<readonly PostgresColumns[]>,
-  { limit, onUnreadable }: { readonly limit: number; readonly onUnreadable: OnUnreadable },
-  read: (stored: Stored, columns: PostgresColumns) => Value,
-): Promise<readonly Value[]> {
-  const found: Value[] = [];
-  for (let behind: readonly [number, number] = [0, 0]; ;) {
-    const rows = await page(behind);
-    for (const columns of rows) {
-      const value = readOrTell(columns, onUnreadable, (stored) => read(stored, columns));
-      if (value !== undefined && found.length < limit) found.push(value);
+  async refunds(
+    network: string,
+    limit: number,
+    state?: OpenRefundState,
+  ): Promise<readonly OpenRefund[]> {
+    const more = [network, this.#ground.time.now() - UNWATCHED_MS, state ?? null];
+    return this.#read(REFUNDS, { limit, more }, ({ key, row }) => openRefundOf(row, key));
+  }
+
+  /** Reads up to a limit of rows page by page: those that cannot be read take nobody's place. */
+  async #read<Value>(
+    statement: Statement,
+    { limit, more = [] }: { readonly limit: number; readonly more?: readonly unknown[] },
+    read: (stored: Stored, columns: PostgresColumns) => Value,
+  ): Promise<readonly Value[]> {
+    const { database, onUnreadable } = this.#ground;
+    const found: Value[] = [];
+    for (let behind: readonly [sinceMs: number, id: number] = [0, 0]; ;) {
+      const rows = await database.query(statement, [...behind, limit, ...more]);
+      for (const columns of rows) {
+        const value = readOrTell(columns, onUnreadable, (stored) => read(stored, columns));
+        if (value !== undefined && found.length < limit) found.push(value);
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < limit || found.length === limit) return found;
+      behind = [Number(last.sinceMs), Number(last.id)];
     }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < limit || found.length === limit) return found;
-    behind = [Number(last.sinceMs), Number(last.id)];
   }
 }
 

@@ -6,8 +6,6 @@ import {
   MAX_OWED,
   MAX_REPLAYS,
   MISNAMED,
-  type BoughtSale,
-  type HandedOver,
   type OutcomeOf,
   type OwedPayment,
   type Recalled,
@@ -27,10 +25,8 @@ import { isHeld, reapWorker } from "./postgres-lives.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
 import { PostgresPots } from "./postgres-pots.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
-import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
-import { readBought, readPurchases, useSignIn } from "./postgres-sign-ins.ts";
+import { type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
-import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import { digestOf } from "../tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
@@ -39,6 +35,8 @@ import {
   type AskedFor,
 } from "../used-elsewhere.ts";
 import type { WorkerLife } from "../ledger.ts";
+import { PostgresSignIns } from "./postgres-sign-ins.ts";
+import type { SignInRecords } from "../sign-ins.ts";
 
 /**
  * The index of identities has that collation, and no comparison in another finds it. An open payment that another
@@ -94,6 +92,7 @@ export interface PostgresGround {
 
 export class PostgresRedemptions implements Redemptions {
   readonly pots: PostgresPots;
+  readonly signIns: SignInRecords;
   readonly #ground: PostgresGround;
   readonly #steps: PostgresSteps;
 
@@ -101,6 +100,7 @@ export class PostgresRedemptions implements Redemptions {
     this.#ground = ground;
     this.#steps = new PostgresSteps(ground, life);
     this.pots = new PostgresPots(ground.database, ground.time, life);
+    this.signIns = new PostgresSignIns(ground.database, ground.time);
   }
 
   async step<Kind extends TransitionKind>(
@@ -150,33 +150,11 @@ export class PostgresRedemptions implements Redemptions {
     return keys.filter((_, index) => found.has(digests[index]?.toString("hex") ?? ""));
   }
 
-  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
-    return readBought(this.#ground.database, payer, sale, this.#ground.time.now());
-  }
-
-  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
-    return readPurchases(this.#ground.database, payer, routes);
-  }
-
-  async useSignIn(use: SignInUse): Promise<SignInVerdict> {
-    return useSignIn(this.#ground.database, use, this.#ground.time.now());
-  }
-
   async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {
     const note = usedElsewhere(key, asked, this.#ground.time.now());
     const { network, asset, amount, payer, payTo, binding, seenMs } = note;
     const values = [key, network, asset, amount, payer, payTo, binding, seenMs];
     await this.#ground.database.query(NOTE_USED_ELSEWHERE, values);
-  }
-
-  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
-    return readHandedOvers(this.#ground.database, limit, this.#ground.onUnreadable);
-  }
-
-  async doubted(limit: number): Promise<readonly HandedOver[]> {
-    const { database, onUnreadable } = this.#ground;
-    const { nowMs } = this.#steps.moment;
-    return readDoubted(database, { limit, nowMs }, onUnreadable);
   }
 }
 

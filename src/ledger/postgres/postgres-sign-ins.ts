@@ -1,11 +1,13 @@
 /** Who signs in to get what he has paid for, as rows of PostgreSQL, where every replica finds them. */
 import { randomBytes } from "node:crypto";
+import type { Time } from "../../time/time.ts";
 import {
   LedgerUnavailable,
   MAX_OWED,
   MAX_REPLAYS,
   type BoughtSale,
   type OwedPayment,
+  type SignInRecords,
 } from "../ledger.ts";
 import { isToBeHad, ledToFor } from "../payment-judgement.ts";
 import { requestOf } from "../payment-row.ts";
@@ -22,7 +24,7 @@ import {
   type SignInUse,
   type SignInVerdict,
 } from "../sign-ins.ts";
-import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf } from "./postgres-payments.ts";
 
 const BOUGHT: Statement = {
@@ -42,21 +44,6 @@ const BOUGHT: Statement = {
     ORDER BY p.state = 'DELIVERED', p.created_ms DESC, p.id DESC LIMIT ${MAX_OWED}`,
 };
 
-export async function readBought(
-  session: Session,
-  payer: string,
-  sale: BoughtSale,
-  nowMs: number,
-): Promise<readonly OwedPayment[]> {
-  const { binding, target } = sale;
-  const values = [payer.toLowerCase(), binding, ledToFor(sale), storedForms(target), nowMs];
-  const rows = await session.query(BOUGHT, values);
-  return rows.flatMap((columns) => {
-    const { key, row } = storedOf(columns);
-    return isToBeHad(row, sale, nowMs) ? [{ key, request: requestOf(row) }] : [];
-  });
-}
-
 const PURCHASES: Statement = {
   name: "purchases",
   text: `
@@ -70,15 +57,6 @@ const PURCHASES: Statement = {
       AND ($2::text[] IS NULL OR p.state = 'DELIVERED' AND p.route = ANY ($2))
     ORDER BY p.created_ms DESC, p.id DESC LIMIT ${MAX_PURCHASES}`,
 };
-
-export async function readPurchases(
-  session: Session,
-  payer: string,
-  routes: readonly string[] | null,
-): Promise<readonly PaidSale[]> {
-  const rows = await session.query(PURCHASES, [payer.toLowerCase(), routes]);
-  return rows.map(readPurchase);
-}
 
 const FORGET_SIGN_INS: Statement = {
   name: "forget_sign_ins",
@@ -106,23 +84,6 @@ const USE_SIGN_IN: Statement = {
     ON CONFLICT (nonce) DO NOTHING RETURNING nonce AS "nonce"`,
 };
 
-export async function useSignIn(
-  database: PostgresDatabase,
-  { nonce, payer, untilMs }: SignInUse,
-  nowMs: number,
-): Promise<SignInVerdict> {
-  const name = payer.toLowerCase();
-  await database.query(FORGET_SIGN_INS, [nowMs]);
-  return database.transaction(async (session) => {
-    await session.query(LOCK_PAYER, [name]);
-    const [found] = await session.query(COUNT_SIGN_INS, [nonce, name]);
-    if (found?.isUsed === true) return "again";
-    if (found?.hasRoom !== true) return "crowded";
-    const stored = await session.query(USE_SIGN_IN, [nonce, name, untilMs + SIGN_IN_MARGIN_MS]);
-    return stored.length > 0 ? "first" : "again";
-  });
-}
-
 const ADD_SECRET: Statement = {
   name: "add_secret",
   text: `INSERT INTO coinslot.secrets (name, secret) VALUES ('sign-in', $1) ON CONFLICT DO NOTHING`,
@@ -132,10 +93,49 @@ const READ_SECRET: Statement = {
   text: `SELECT secret AS "secret" FROM coinslot.secrets WHERE name = 'sign-in'`,
 };
 
-/** The first replica makes it. */
-export async function signInKey(session: Session): Promise<Uint8Array> {
-  await session.query(ADD_SECRET, [randomBytes(SIGN_IN_KEY_BYTES)]);
-  const [found] = await session.query(READ_SECRET, []);
-  if (found?.secret instanceof Uint8Array) return found.secret;
-  throw new LedgerUnavailable("the secret by which challenges are made is lost");
+export class PostgresSignIns implements SignInRecords {
+  readonly #database: PostgresDatabase;
+  readonly #time: Time;
+
+  constructor(database: PostgresDatabase, time: Time) {
+    this.#database = database;
+    this.#time = time;
+  }
+
+  /** The first replica makes it. */
+  async key(): Promise<Uint8Array> {
+    await this.#database.query(ADD_SECRET, [randomBytes(SIGN_IN_KEY_BYTES)]);
+    const [found] = await this.#database.query(READ_SECRET, []);
+    if (found?.secret instanceof Uint8Array) return found.secret;
+    throw new LedgerUnavailable("the secret by which challenges are made is lost");
+  }
+
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
+    const { binding, target } = sale;
+    const nowMs = this.#time.now();
+    const values = [payer.toLowerCase(), binding, ledToFor(sale), storedForms(target), nowMs];
+    const rows = await this.#database.query(BOUGHT, values);
+    return rows.flatMap((columns) => {
+      const { key, row } = storedOf(columns);
+      return isToBeHad(row, sale, nowMs) ? [{ key, request: requestOf(row) }] : [];
+    });
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    const rows = await this.#database.query(PURCHASES, [payer.toLowerCase(), routes]);
+    return rows.map(readPurchase);
+  }
+
+  async use({ nonce, payer, untilMs }: SignInUse): Promise<SignInVerdict> {
+    const name = payer.toLowerCase();
+    await this.#database.query(FORGET_SIGN_INS, [this.#time.now()]);
+    return this.#database.transaction(async (session) => {
+      await session.query(LOCK_PAYER, [name]);
+      const [found] = await session.query(COUNT_SIGN_INS, [nonce, name]);
+      if (found?.isUsed === true) return "again";
+      if (found?.hasRoom !== true) return "crowded";
+      const stored = await session.query(USE_SIGN_IN, [nonce, name, untilMs + SIGN_IN_MARGIN_MS]);
+      return stored.length > 0 ? "first" : "again";
+    });
+  }
 }

@@ -89,17 +89,17 @@ const NEXT_NONCE: Statement = {
 };
 
 /** What is to be signed, by whom. */
-export interface Signing {
+interface ToSign {
   readonly keys: readonly PaymentKey[];
   readonly account: Lease & { readonly seed: number };
   readonly sign: (accountNonce: number) => StoredTransaction;
   readonly draws?: Draws | undefined;
 }
 
-/** See {@link Settlements.signed}. */
+/** See {@link Signing.signed}. */
 export async function storeSigned(
   database: PostgresDatabase,
-  { keys, account, sign, draws = new Map() }: Signing,
+  { keys, account, sign, draws = new Map() }: ToSign,
   moment: machine.Moment,
 ): Promise<StoredSubmission> {
   const { network, address, seed } = account;
@@ -135,7 +135,7 @@ export async function storeSigned(
   });
 }
 
-/** See {@link Settlements.replaced}. */
+/** See {@link Signing.replaced}. */
 export async function storeVariant(
   database: PostgresDatabase,
   { lease, id, variant }: { lease: Lease; id: string; variant: StoredTransaction },
@@ -162,7 +162,7 @@ interface Conclusion {
   readonly cost: SubmissionCost | undefined;
 }
 
-/** See {@link Settlements.concluded}. */
+/** See {@link Signing.concluded}. */
 export async function storeConclusion(
   database: PostgresDatabase,
   { id, state, cost: told }: Conclusion,
@@ -179,7 +179,7 @@ export async function storeConclusion(
   });
 }
 
-/** See {@link Settlements.unfinished}. */
+/** See {@link Signing.unfinished}. */
 export async function readUnfinished(
   session: Session,
   { network, address }: Pick<Lease, "network" | "address">,
@@ -209,12 +209,12 @@ export async function readUnfinished(
   }));
 }
 
-/** See {@link Settlements.hasSigned}. */
+/** See {@link Signing.hasSigned}. */
 export async function readHasSigned(session: Session, transaction: string): Promise<boolean> {
   return (await session.query(HAS_SIGNED, [transaction])).length > 0;
 }
 
-/** See {@link Settlements.nextAccountNonce}. */
+/** See {@link Signing.nextAccountNonce}. */
 export async function readNextNonce(
   session: Session,
   network: string,

@@ -12,65 +12,34 @@ import type { Budgets } from "../budgets.ts";
 import type { KeptCertificates } from "../certificates.ts";
 import type { Outbox } from "../outbox.ts";
 import type { Pauses } from "../pauses.ts";
-import {
-  type Lease,
-  type Ledger,
-  type OfferedPayment,
-  type SettlementOutcome,
-  type StoredSubmission,
-  type StoredTransaction,
-  type SubmissionCost,
-  type SubmissionState,
-} from "../ledger.ts";
+import { type Ledger, type SettlementOutcome } from "../ledger.ts";
 import { lifeWithin } from "../life.ts";
 import * as machine from "../machine.ts";
 import { PostgresBooks } from "./postgres-books.ts";
-import { forgetBudgets, PostgresBudgets, PostgresPauses } from "./postgres-budgets.ts";
+import { PostgresBudgets, PostgresPauses } from "./postgres-budgets.ts";
 import { PostgresCertificates } from "./postgres-certificates.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
-import {
-  beat,
-  deadHolders,
-  lease,
-  leave,
-  reapPayments,
-  unattended,
-  unlease,
-} from "./postgres-lives.ts";
+import { beat, leave } from "./postgres-lives.ts";
 import { PostgresOutbox } from "./postgres-outbox.ts";
-import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
-import { returnLeases, tidyPots } from "./postgres-pots.ts";
-import { readSpends } from "./postgres-purses.ts";
-import { readOffers, readRefunds } from "./postgres-queues.ts";
-import type { OpenRefund, OpenRefundState } from "../refund-steps.ts";
+import { readBuried, readPayment } from "./postgres-payments.ts";
 import {
   PostgresRedemptions,
   PostgresWorkerLife,
   type PostgresGround,
 } from "./postgres-redemptions.ts";
 import { migrate } from "./postgres-schema.ts";
-import { signInKey } from "./postgres-sign-ins.ts";
 import { PostgresSoldOffers } from "./postgres-sold-offers.ts";
-import { PostgresSteps } from "./postgres-steps.ts";
-import {
-  readHasSigned,
-  readNextNonce,
-  readUnfinished,
-  storeConclusion,
-  storeSigned,
-  storeVariant,
-} from "./postgres-submissions.ts";
-import { forgetPayer } from "./postgres-forgetting.ts";
-import { sweepOnce } from "./postgres-sweep.ts";
-import type { ForgottenInStep, ForgetStep } from "../forgetting.ts";
-import type { Purse, Draws, Spend } from "../purse.ts";
 import type { SoldOffers } from "../sold-offers.ts";
-import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedOutcome } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
-import type { LeftAccount } from "../unattended.ts";
 import { messageOf } from "../../x402/result.ts";
+import { PostgresQueues } from "./postgres-queues.ts";
+import { PostgresSigning } from "./postgres-signing.ts";
+import { PostgresUpkeep } from "./postgres-upkeep.ts";
+import type { Queues } from "../queues.ts";
+import type { Signing } from "../signing.ts";
+import type { Upkeep } from "../upkeep.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
 export { readPostgresCertificates } from "./postgres-certificates.ts";
@@ -133,12 +102,14 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly pauses: Pauses;
   readonly certificates: KeptCertificates;
   readonly outbox: Outbox;
+  readonly signing: Signing;
+  readonly queues: Queues;
+  readonly upkeep: Upkeep;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
   readonly #life: string;
   readonly #logger: Logger;
   readonly #ground: PostgresGround;
-  readonly #steps: PostgresSteps;
   #isClosed = false;
 
   constructor(
@@ -161,7 +132,9 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     this.#life = life;
     this.#logger = logger;
     this.#ground = ground;
-    this.#steps = new PostgresSteps(ground, life);
+    this.signing = new PostgresSigning(ground, life);
+    this.queues = new PostgresQueues(ground);
+    this.upkeep = new PostgresUpkeep(ground, life);
   }
 
   worker(name: string): WorkerLife {
@@ -175,112 +148,10 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return buriedOutcome(key, tombstone);
   }
 
-  async lease(network: string, address: string): Promise<Lease | undefined> {
-    return lease(this.#database, { network, address }, this.#life);
-  }
-
-  async unlease(held: Lease): Promise<void> {
-    await unlease(this.#database, held, this.#life);
-  }
-
-  async signed(
-    keys: readonly PaymentKey[],
-    account: Lease & { readonly seed: number },
-    sign: (accountNonce: number) => StoredTransaction,
-    draws?: Draws,
-  ): Promise<StoredSubmission> {
-    return storeSigned(this.#database, { keys, account, sign, draws }, this.#steps.moment);
-  }
-
-  async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
-    return readSpends(this.#database, purse, settledAfterMs);
-  }
-
-  async hasSigned(transaction: string): Promise<boolean> {
-    return readHasSigned(this.#database, transaction);
-  }
-
-  /** Operators write to the database themselves. */
-  async resolveAsked(): Promise<number> {
-    return 0;
-  }
-
-  async refunds(
-    network: string,
-    limit: number,
-    state?: OpenRefundState,
-  ): Promise<readonly OpenRefund[]> {
-    const asked = { network, limit, state, nowMs: this.#steps.moment.nowMs };
-    return readRefunds(this.#database, asked, this.#ground.onUnreadable);
-  }
-
-  async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {
-    await storeVariant(
-      this.#database,
-      { lease: held, id: submission, variant },
-      this.#steps.moment,
-    );
-  }
-
-  async concluded(
-    submission: string,
-    state: SubmissionState,
-    cost?: SubmissionCost,
-  ): Promise<void> {
-    await storeConclusion(
-      this.#database,
-      { id: submission, state, cost },
-      this.#steps.moment.nowMs,
-    );
-  }
-
-  async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
-    return readOffers(this.#database, { network, limit }, this.#ground.onUnreadable);
-  }
-
-  async offered(signal: AbortSignal): Promise<void> {
-    await this.#listener.offered(signal);
-  }
-
-  async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
-    return readUnfinished(this.#database, { network, address }, this.#ground.onUnreadable);
-  }
-
-  async unattended(): Promise<readonly LeftAccount[]> {
-    return unattended(this.#database, this.#life);
-  }
-
-  async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
-    return readNextNonce(this.#database, network, address);
-  }
-
   async termsChangedAt(route: string, termsHash: string, now: number): Promise<number> {
     const [terms] = await this.#database.query(TERMS, [route, termsHash, now]);
     // Null where another replica stored the same terms between the statement's two halves.
     return Number(terms?.changedAt ?? now);
-  }
-
-  async signInKey(): Promise<Uint8Array> {
-    return signInKey(this.#database);
-  }
-
-  async reap(): Promise<number> {
-    const moment = this.#steps.moment;
-    await returnLeases(this.#database, await deadHolders(this.#database, moment.life));
-    const freed = await reapPayments(this.#database, moment, this.#ground.onUnreadable);
-    await forgetResponses(this.#database, moment.nowMs);
-    await forgetBudgets(this.#database, moment.nowMs);
-    await tidyPots(this.#database, moment.nowMs);
-    return freed;
-  }
-
-  async sweep(step: SweepStep): Promise<Swept> {
-    const { nowMs } = this.#steps.moment;
-    return sweepOnce(this.#database, { ...step, nowMs }, this.#ground.onUnreadable);
-  }
-
-  async forget(step: ForgetStep): Promise<ForgottenInStep> {
-    return forgetPayer(this.#database, { ...step, nowMs: this.#steps.moment.nowMs });
   }
 
   async ping(): Promise<void> {

@@ -16,7 +16,7 @@ import {
 } from "../ledger.ts";
 import * as machine from "../machine.ts";
 import type { Moment, Step } from "../machine.ts";
-import { isOwed, isToBeHad } from "../payment-judgement.ts";
+import { isOwed } from "../payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "../payment-row.ts";
 import { potToPour } from "../pouring.ts";
 import type { PotRow } from "../pots.ts";
@@ -28,8 +28,6 @@ import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteOutbox, type SqliteOutboxOptions } from "./sqlite-outbox.ts";
 import { potOf, pour, tidyPots } from "./sqlite-pot-rows.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
-import { boughtBy, readPurchases, useSignIn } from "./sqlite-sign-ins.ts";
-import type { PaidSale, SignInUse, SignInVerdict } from "../sign-ins.ts";
 import type { Tombstone } from "../tombstone.ts";
 import type { UsedElsewhere } from "../used-elsewhere.ts";
 import { Waiters } from "../waiters.ts";
@@ -232,28 +230,6 @@ export class SqliteCore {
       // The column holds nothing but keys.
       return [{ key: key as PaymentKey, request: requestOf(row) }];
     });
-  }
-
-  /** See {@link SignInUses.bought}. */
-  bought(payer: string, sale: Pick<ClaimTerms, "binding" | "target">): readonly OwedPayment[] {
-    const nowMs = this.time.now();
-    const rows = this.select(...boughtBy(payer, sale, nowMs));
-    const found = readEach(rows, (row, key) => ({ row, key }), this.onUnreadable);
-    return found.flatMap(({ row, key }) => {
-      // The column holds nothing but keys.
-      const payment = { key: key as PaymentKey, request: requestOf(row) };
-      return isToBeHad(row, sale, nowMs) ? [payment] : [];
-    });
-  }
-
-  /** See {@link SignInUses.purchases}. */
-  purchases(payer: string, routes: readonly string[] | null): readonly PaidSale[] {
-    this.storeNow();
-    return readPurchases(this.#database, payer, routes);
-  }
-
-  useSignIn(use: SignInUse): Promise<SignInVerdict> {
-    return this.write(() => useSignIn(this.#database, use, this.time.now()));
   }
 
   /** What is left of a payment that has no row. */

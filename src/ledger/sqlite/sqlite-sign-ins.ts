@@ -1,7 +1,16 @@
 /** Who signs in to get what he has paid for, as rows of SQLite. */
 import { randomBytes } from "node:crypto";
-import { LedgerUnavailable, MAX_OWED, MAX_REPLAYS, type BoughtSale } from "../ledger.ts";
-import { ledToFor } from "../payment-judgement.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import {
+  LedgerUnavailable,
+  MAX_OWED,
+  MAX_REPLAYS,
+  type BoughtSale,
+  type OwedPayment,
+  type SignInRecords,
+} from "../ledger.ts";
+import { isToBeHad, ledToFor } from "../payment-judgement.ts";
+import { readEach, requestOf } from "../payment-row.ts";
 import {
   MAX_PAYMENTS_LOOKED_THROUGH,
   MAX_PURCHASES,
@@ -15,10 +24,46 @@ import {
   type SignInVerdict,
 } from "../sign-ins.ts";
 import { storedForms } from "../stored-target.ts";
+import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 
-/** What {@link SignInUses.bought} finds: the SQL after the table, and its values. */
-export function boughtBy(
+/** One for each life; what they share is in the database. */
+export class SqliteSignIns implements SignInRecords {
+  readonly #core: SqliteCore;
+  readonly #database: SqliteDatabase;
+
+  constructor(core: SqliteCore, database: SqliteDatabase) {
+    this.#core = core;
+    this.#database = database;
+  }
+
+  async key(): Promise<Uint8Array> {
+    return this.#core.write(() => signInKey(this.#database));
+  }
+
+  async bought(payer: string, sale: BoughtSale): Promise<readonly OwedPayment[]> {
+    const nowMs = this.#core.time.now();
+    const rows = this.#core.select(...boughtBy(payer, sale, nowMs));
+    const found = readEach(rows, (row, key) => ({ row, key }), this.#core.onUnreadable);
+    return found.flatMap(({ row, key }) => {
+      // The column holds nothing but keys.
+      const payment = { key: key as PaymentKey, request: requestOf(row) };
+      return isToBeHad(row, sale, nowMs) ? [payment] : [];
+    });
+  }
+
+  async purchases(payer: string, routes: readonly string[] | null): Promise<readonly PaidSale[]> {
+    this.#core.storeNow();
+    return readPurchases(this.#database, payer, routes);
+  }
+
+  async use(use: SignInUse): Promise<SignInVerdict> {
+    return this.#core.write(() => useSignIn(this.#database, use, this.#core.time.now()));
+  }
+}
+
+/** What {@link SignInRecords.bought} finds: the SQL after the table, and its values. */
+function boughtBy(
   payer: string,
   sale: BoughtSale,
   now: number,
@@ -40,8 +85,8 @@ export function boughtBy(
   return [rest, { payer: payer.toLowerCase(), ...asked, now }];
 }
 
-/** As of {@link SignInUses.purchases}. */
-export function readPurchases(
+/** As of {@link SignInRecords.purchases}. */
+function readPurchases(
   database: SqliteDatabase,
   payer: string,
   routes: readonly string[] | null,
@@ -64,7 +109,7 @@ export function readPurchases(
 }
 
 /** Part of its caller's transaction. */
-export function useSignIn(
+function useSignIn(
   database: SqliteDatabase,
   { nonce, payer, untilMs }: SignInUse,
   now: number,
@@ -91,7 +136,7 @@ export function useSignIn(
 }
 
 /** Part of its caller's transaction. */
-export function signInKey(database: SqliteDatabase): Uint8Array {
+function signInKey(database: SqliteDatabase): Uint8Array {
   const secret = randomBytes(SIGN_IN_KEY_BYTES);
   database.run(
     "INSERT INTO secrets (name, secret) VALUES ('sign-in', :secret) ON CONFLICT (name) DO NOTHING",

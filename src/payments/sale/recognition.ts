@@ -116,7 +116,7 @@ interface Asking {
 }
 
 interface RecognitionGround {
-  readonly redemptions: Pick<Redemptions, "bought" | "purchases" | "useSignIn"> & {
+  readonly redemptions: Pick<Redemptions, "signIns"> & {
     readonly pots: Pick<Pots, "balances">;
   };
   /** Default: nobody has signed anything. */
@@ -186,7 +186,7 @@ export class Recognition {
   }
 
   async #hasPaid(account: ProvenAccount): Promise<boolean> {
-    const purchases = await this.#ground.redemptions.purchases(account.address, null);
+    const purchases = await this.#ground.redemptions.signIns.purchases(account.address, null);
     return purchases.some(({ network }) => isAccountOn(network, account));
   }
 
@@ -236,7 +236,7 @@ export class Recognition {
   ): Promise<Result<Had, Declined>> {
     if ("kind" in signIn) return had;
     const { nonce, address: payer, untilMs } = signIn;
-    const verdict = await this.#ground.redemptions.useSignIn({ nonce, payer, untilMs });
+    const verdict = await this.#ground.redemptions.signIns.use({ nonce, payer, untilMs });
     if (verdict === "crowded") return err({ kind: "limited", seconds: CROWDED_SECONDS });
     return verdict === "again" ? err(USED_SIGN_IN) : had;
   }
@@ -248,7 +248,7 @@ export class Recognition {
   async #granted(account: ProvenAccount, grants: readonly Grant[]): Promise<readonly Granted[]> {
     const { redemptions, time } = this.#ground;
     const routes = grants.map(({ route }) => route);
-    const purchases = await redemptions.purchases(account.address, routes);
+    const purchases = await redemptions.signIns.purchases(account.address, routes);
     const nowMs = time.now();
     const known = purchases
       .filter(({ network }) => isAccountOn(network, account))
@@ -273,7 +273,7 @@ export class Recognition {
     { exactly, ...sale }: Pick<SigningIn, "binding" | "target" | "exactly">,
   ): Promise<readonly Payment[]> {
     const { address } = account;
-    const all = await this.#ground.redemptions.bought(address, sale);
+    const all = await this.#ground.redemptions.signIns.bought(address, sale);
     return all.flatMap(({ request }) => {
       const { paymentPayload } = request;
       const isTheirs =

@@ -97,7 +97,7 @@ export class AccountSender implements WatchedAccount {
     closing: AbortSignal,
   ): Promise<AccountSender | undefined> {
     const { ledger, mechanism, time } = options;
-    const lease = await ledger.lease(mechanism.network, account);
+    const lease = await ledger.signing.lease(mechanism.network, account);
     if (lease === undefined) return undefined;
     try {
       const signal = AbortSignal.any([closing, time.timeout(SEED_TIMEOUT_MS)]);
@@ -106,7 +106,7 @@ export class AccountSender implements WatchedAccount {
       await sender.takeUp();
       return sender;
     } catch (cause) {
-      await ledger.unlease(lease);
+      await ledger.signing.unlease(lease);
       throw cause;
     }
   }
@@ -228,7 +228,12 @@ export class AccountSender implements WatchedAccount {
     const keys = carried.map(({ key }) => key);
     try {
       const draws = this.#drawsOf(carried);
-      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce), draws);
+      const stored = await ledger.signing.signed(
+        keys,
+        account,
+        (nonce) => draft.sign(nonce),
+        draws,
+      );
       telemetry.metrics.submission(this.lease.network, carried.length);
       this.#tell(stored);
       this.#watches.follow(stored);
@@ -379,7 +384,7 @@ export class AccountSender implements WatchedAccount {
   async #holdsLease(): Promise<boolean> {
     const { ledger } = this.#at;
     const { network, address, epoch } = this.lease;
-    const held = await ledger.lease(network, address).catch(() => undefined);
+    const held = await ledger.signing.lease(network, address).catch(() => undefined);
     return held?.epoch === epoch;
   }
 }

@@ -88,7 +88,7 @@ export class AccountWatches {
   async #takeUp(): Promise<void> {
     const { at, sender, ending } = this.#options;
     const { network, address } = sender.lease;
-    const unfinished = await at.ledger.unfinished(network, address);
+    const unfinished = await at.ledger.signing.unfinished(network, address);
     this.#isBehind = false;
     for (const stored of unfinished) {
       if (ending.aborted) return;

@@ -36,7 +36,9 @@ const LAG_MS = 500;
 const READ_TIMEOUT_MS = 10_000;
 
 export interface ContestedPursesOptions {
-  readonly ledger: Pick<Settlements, "spends" | "changed">;
+  readonly ledger: Pick<Settlements, "changed"> & {
+    readonly signing: Pick<Settlements["signing"], "spends">;
+  };
   readonly time: Time;
   readonly closing: AbortSignal;
   /** Fits by what was read: to be judged again, and signed. */
@@ -129,7 +131,7 @@ export class ContestedPurses {
     const { ledger, time, closing } = this.#at;
     if (this.#purses === undefined) throw new TypeError("purses cannot be read on this network");
     // Before the chain is asked: what is decided in between is told by the chain.
-    const spends = await ledger.spends(purseOf(item.key), unseenSince(time.now()));
+    const spends = await ledger.signing.spends(purseOf(item.key), unseenSince(time.now()));
     const asked = spends.slice(0, MAX_ASKED);
     const nonces = asked.map(({ key }) => key.slice(key.lastIndexOf("/") + 1));
     const signal = AbortSignal.any([closing, time.timeout(READ_TIMEOUT_MS)]);

@@ -236,7 +236,7 @@ export class EmbeddedFacilitator implements Facilitator {
 
   /** Rejects where the dead could not be reaped, though not before everything else was done. */
   async #recover(): Promise<number> {
-    const [reaped] = await Promise.allSettled([this.#ledger.reap()]);
+    const [reaped] = await Promise.allSettled([this.#ledger.upkeep.reap()]);
     const engines = [...this.#served.values()].map(({ engine }) => engine);
     const keyless = this.#keyless;
     await Promise.all([...engines.map((engine) => engine.round()), keyless?.round()]);
@@ -252,7 +252,7 @@ export class EmbeddedFacilitator implements Facilitator {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       // Asked before the look, so that nothing is offered unnoticed in between.
-      const next = this.#ledger.offered(signal);
+      const next = this.#ledger.queues.offered(signal);
       const tookMs = this.#time.now();
       for (const { engine } of this.#served.values()) await engine.takeOffered();
       await next;

@@ -41,7 +41,7 @@ export class KeylessAccount implements WatchedAccount {
     { network, address }: UnattendedAccount,
     options: Omit<KeylessAccountOptions, "lease">,
   ): Promise<KeylessAccount | undefined> {
-    const watching = await options.ledger.lease(network, WATCHING + address);
+    const watching = await options.ledger.signing.lease(network, WATCHING + address);
     const lease = watching && { network, address, epoch: watching.epoch };
     return lease && new KeylessAccount({ ...options, lease });
   }
@@ -65,7 +65,7 @@ export class KeylessAccount implements WatchedAccount {
     this.#ending.abort();
     await this.#watches.ended();
     const { ledger, telemetry } = this.#at;
-    await ledger.unlease(this.#watching).catch((cause: unknown) => {
+    await ledger.signing.unlease(this.#watching).catch((cause: unknown) => {
       telemetry.logger.warn({ err: cause }, "the watching of an account was not given back");
     });
   }
@@ -87,7 +87,7 @@ export class KeylessAccount implements WatchedAccount {
 
   async doubted(): Promise<void> {
     const { network, address, epoch } = this.#watching;
-    const held = await this.#at.ledger.lease(network, address).catch(() => undefined);
+    const held = await this.#at.ledger.signing.lease(network, address).catch(() => undefined);
     if (held?.epoch !== epoch) this.#ending.abort();
   }
 

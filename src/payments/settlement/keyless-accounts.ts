@@ -9,7 +9,7 @@ import type { Follower } from "../../mechanism/mechanism.ts";
 import { KeylessAccount } from "./keyless-account.ts";
 import type { SettlementEngine } from "./settlement-engine.ts";
 import { PUT_BACK } from "./submission-watch.ts";
-import type { UnattendedAccount, LeftAccount, Unattended } from "../../ledger/unattended.ts";
+import type { UnattendedAccount, LeftAccount } from "../../ledger/unattended.ts";
 
 /** An account whose key is not here, and what it left. */
 export interface OrphanedSigner extends UnattendedAccount {
@@ -22,7 +22,7 @@ export interface OrphanedSigner extends UnattendedAccount {
 }
 
 export interface KeylessAccountsOptions extends Omit<WatchSurroundings, "mechanism" | "gate"> {
-  readonly ledger: WatchSurroundings["ledger"] & Unattended;
+  readonly ledger: WatchSurroundings["ledger"];
   /** The chains that can be looked at and sent to, by network, whoever settles on them. */
   readonly followers: ReadonlyMap<string, Follower>;
   /** Whether that network's chain may be believed. */
@@ -95,7 +95,7 @@ export class KeylessAccounts {
   }
 
   async #unattended(): Promise<readonly LeftAccount[]> {
-    const accounts = await this.#at.ledger.unattended();
+    const accounts = await this.#at.ledger.signing.unattended();
     const ours = new Set(this.#at.accounts().map(nameOf));
     return accounts.filter((account) => !ours.has(nameOf(account)));
   }
@@ -128,7 +128,7 @@ export class KeylessAccounts {
 
   async #read(account: UnattendedAccount): Promise<OrphanedSigner> {
     const { network } = account;
-    const unfinished = await this.#at.ledger.unfinished(network, account.address);
+    const unfinished = await this.#at.ledger.signing.unfinished(network, account.address);
     const open = unfinished.filter(({ state }) => state === "OPEN");
     const address = open[0]?.variants[0]?.account ?? account.address;
     const oldestMs = Math.min(...open.map(({ signedMs }) => signedMs));

@@ -211,7 +211,7 @@ export class PaymentVerdicts {
     isOurs: boolean,
   ): Promise<void> {
     const { foreign = "hold", ledger } = this.#at;
-    if (isOurs || (await ledger.hasSigned(said.transaction))) {
+    if (isOurs || (await ledger.signing.hasSigned(said.transaction))) {
       return this.#settle(payment, said, "we");
     }
     if (foreign === "deliver") return this.#settle(payment, said, "somebody else");

@@ -58,7 +58,9 @@ export interface RefundsOptions {
   readonly mechanisms: readonly Pick<Mechanism, "network" | "refunder" | "parse" | "reconcile">[];
   /** Settles on their networks. */
   readonly facilitator: Pick<Facilitator, "read" | "settle">;
-  readonly ledger: Pick<Ledger, "refunds" | "step" | "outcome">;
+  readonly ledger: Pick<Ledger, "step" | "outcome"> & {
+    readonly queues: Pick<Ledger["queues"], "refunds">;
+  };
   readonly gate: Pick<NetworkGate, "isOpen">;
   /** What of a token may be paid back on one day, atomic units. */
   readonly mostOf: (network: string, asset: string) => bigint;
@@ -130,9 +132,9 @@ export class Refunds {
     const { ledger, time } = this.#at;
     const { network, refunder } = mechanism;
     if (refunder === undefined) return;
-    const asked = await ledger.refunds(network, MAX_LOOKED_AT, "ASKED");
+    const asked = await ledger.queues.refunds(network, MAX_LOOKED_AT, "ASKED");
     const keys = new Set(asked.map(({ key }) => key));
-    const sent = await ledger.refunds(network, MAX_LOOKED_AT, "SENDING");
+    const sent = await ledger.queues.refunds(network, MAX_LOOKED_AT, "SENDING");
     // Another process may have sent one of the others meanwhile.
     const open = [...asked, ...sent.filter(({ key }) => !keys.has(key))];
     for (const { key } of sent) keys.add(key);

@@ -180,7 +180,7 @@ export class SettlementEngine {
     const room = Math.min(MAX_TAKEN, MAX_QUEUED - this.#load);
     const isWilling = time.now() >= this.#offersFromMs && this.#senders.size > 0 && room > 0;
     try {
-      const offers = isWilling ? await this.#ledger.offers(this.#network, room) : [];
+      const offers = isWilling ? await this.#ledger.queues.offers(this.#network, room) : [];
       const wanted = offers.filter(({ key }) => !this.#taking.has(key));
       await Promise.all([...untold, ...wanted].map((offer) => this.#take(offer)));
     } catch (cause) {
@@ -213,7 +213,7 @@ export class SettlementEngine {
     await this.drained();
     const { logger } = this.#at.telemetry;
     for (const { lease } of senders) {
-      await this.#ledger.unlease(lease).catch((cause: unknown) => {
+      await this.#ledger.signing.unlease(lease).catch((cause: unknown) => {
         logger.warn({ err: cause, network: lease.network }, "an account was not given back");
       });
     }

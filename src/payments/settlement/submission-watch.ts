@@ -231,7 +231,7 @@ export class SubmissionWatch {
       return;
     }
     try {
-      await ledger.replaced(this.#sender.lease, this.id, raised);
+      await ledger.signing.replaced(this.#sender.lease, this.id, raised);
     } catch (cause) {
       if (cause instanceof LedgerConflict) await this.#sender.doubted();
       throw cause;
@@ -247,7 +247,7 @@ export class SubmissionWatch {
     const { ledger, telemetry } = this.#at;
     const { network } = this.#stored;
     const { address } = this.#sender.lease;
-    const left = await ledger.unfinished(network, address);
+    const left = await ledger.signing.unfinished(network, address);
     const payments = left.find(({ id }) => id === this.id)?.payments ?? [];
     const isDelivered = payments.some(({ state }) => DELIVERED.has(state));
     await this.#conclude("OPEN");
@@ -276,7 +276,7 @@ export class SubmissionWatch {
   async #conclude(state: SubmissionState, look?: Look): Promise<void> {
     try {
       const cost = look && this.#costIn(look);
-      await this.#at.ledger.concluded(this.id, state, cost);
+      await this.#at.ledger.signing.concluded(this.id, state, cost);
       // What is final now was counted when it was in a block.
       if (this.#state === "OPEN" && cost !== undefined) this.#count(cost);
       this.#state = state;

@@ -139,7 +139,7 @@ export class UnsignedClaims {
     if (found.kind === "failed") return "not used";
     if (found.kind === "unknown") return found.isUnused === true ? "not used" : undefined;
     const { transaction } = found;
-    if (foreign !== "deliver" && !(await ledger.hasSigned(transaction))) {
+    if (foreign !== "deliver" && !(await ledger.signing.hasSigned(transaction))) {
       await ledger.step(key, { kind: "held", transaction });
       return { kind: "held", transaction };
     }

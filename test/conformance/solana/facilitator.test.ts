@@ -245,7 +245,7 @@ async function look(
   const { feePayers, ledger, network } = facilitator;
   const tokensAt = (at = ""): bigint =>
     at === "" ? 0n : (readTokenAccount(node.account(at))?.amount ?? 0n);
-  const open = await Promise.all(feePayers.map((each) => ledger.unfinished(network, each)));
+  const open = await Promise.all(feePayers.map((each) => ledger.signing.unfinished(network, each)));
   const signed = open.flat().flatMap(({ payments }) => payments);
   const sent = { ...original.paymentPayload, payload: { transaction } };
   return {

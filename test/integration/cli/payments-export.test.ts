@@ -99,7 +99,7 @@ test("what is swept is in the archive first, a file a month, and its key and tra
   expect(place).toBe(join(folder, "archive"));
   const archive = new Archive(place ?? "", () => config.config, time);
   time.nowMs += 86_400_000;
-  const { payments: swept } = await ledger.sweep({
+  const { payments: swept } = await ledger.upkeep.sweep({
     beforeMs: time.nowMs,
     from: undefined,
     archive: archive.add,

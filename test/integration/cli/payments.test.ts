@@ -353,15 +353,15 @@ describe.each(Object.entries(STORES))("a payer who asks to be forgotten in %s", 
     const [over, owed, newest] = [1, 2, 3].map((number) => examplePayment(number));
     if (!over || !owed || !newest) throw new TypeError("three payments");
     const close = async (): Promise<void> => {
-      for (const { id } of await ledger.unfinished(NETWORK, SIGNER)) {
-        await ledger.concluded(id, "CLOSED");
+      for (const { id } of await ledger.signing.unfinished(NETWORK, SIGNER)) {
+        await ledger.signing.concluded(id, "CLOSED");
       }
     };
     await bring(ledger, over, "kept");
     await bring(ledger, owed, "settled");
     await close();
     time.nowMs += 86_400_000;
-    const answering = setInterval(() => void ledger.resolveAsked(), 10);
+    const answering = setInterval(() => void ledger.upkeep.resolveAsked(), 10);
     closing.defer(() => clearInterval(answering));
     const forget = (...options: readonly string[]): Promise<Finished> =>
       runHere(["payments", file, "--forget", PAYER, ...options], ENV);
@@ -420,7 +420,7 @@ test("who buys while he is being forgotten is told of, with what has gone by the
   let answered = 0;
   const answering = (async () => {
     for (let look = 0; look < 1_000 && answered < 5; look += 1) {
-      answered += await ledger.resolveAsked();
+      answered += await ledger.upkeep.resolveAsked();
       // What would go was looked at, in three steps, and the first one of those that erase is done.
       if (answered === 4) await bring(ledger, examplePayment(999), "claimed");
       await systemTime.sleep(10);
@@ -438,19 +438,23 @@ test("what is forgotten is not in a SQLite file any more once that is made anew"
   const time = new MinuteTime();
   const ledger = await openSqliteLedger({ path, time, life: "one" });
   await bring(ledger, examplePayment(1), "kept");
-  for (const { id } of await ledger.unfinished(NETWORK, SIGNER)) {
-    await ledger.concluded(id, "CLOSED");
+  for (const { id } of await ledger.signing.unfinished(NETWORK, SIGNER)) {
+    await ledger.signing.concluded(id, "CLOSED");
   }
   await ledger.books.counts();
   const name = PAYER.slice(2).toLowerCase();
   const holdsName = async (): Promise<boolean> =>
     (await readFile(path)).toString("latin1").toLowerCase().includes(name);
   time.nowMs += 2 * 86_400_000;
-  expect(await ledger.forget({ payer: PAYER, isTried: true })).toMatchObject({ payments: 1 });
+  expect(await ledger.upkeep.forget({ payer: PAYER, isTried: true })).toMatchObject({
+    payments: 1,
+  });
   await ledger.close();
   expect(await holdsName()).toBe(true);
   const again = await openSqliteLedger({ path, time, life: "two" });
-  expect(await again.forget({ payer: PAYER, isTried: false })).toMatchObject({ payments: 1 });
+  expect(await again.upkeep.forget({ payer: PAYER, isTried: false })).toMatchObject({
+    payments: 1,
+  });
   await again.close();
   const database = new DatabaseSync(path);
   database.exec("VACUUM");

@@ -116,11 +116,13 @@ export async function prepare(ledger: Ledger, time: MinuteTime): Promise<Prepare
 /** Signed once, and once more with a higher fee. */
 async function sign(ledger: Ledger, { key, request }: ExamplePayment): Promise<void> {
   const { network } = request.paymentPayload;
-  const lease = await ledger.lease(network, ACCOUNT);
+  const lease = await ledger.signing.lease(network, ACCOUNT);
   if (lease === undefined) throw new Error("the account is taken");
   const variant = (number: number, accountNonce: number) => {
     return { transaction: hashOf(number), raw: "0x02", account: ACCOUNT, accountNonce };
   };
-  const { id } = await ledger.signed([key], { ...lease, seed: 41 }, (nonce) => variant(50, nonce));
-  await ledger.replaced(lease, id, variant(51, 41));
+  const { id } = await ledger.signing.signed([key], { ...lease, seed: 41 }, (nonce) =>
+    variant(50, nonce),
+  );
+  await ledger.signing.replaced(lease, id, variant(51, 41));
 }

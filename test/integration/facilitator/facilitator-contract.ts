@@ -245,7 +245,7 @@ export function describeFacilitator(title: string, implementation: Implementatio
       expect(used.sort()).toEqual(payments.map(({ nonce }) => nonce).sort());
       expect(await stage.chain.balanceOf(payTo)).toBe(200_000n);
       const { ledger, signer } = stage.inner;
-      expect(await ledger.nextAccountNonce("base-sepolia", signer)).toBe(hashes.length);
+      expect(await ledger.signing.nextAccountNonce("base-sepolia", signer)).toBe(hashes.length);
     });
   });
 

@@ -87,7 +87,7 @@ async function begin(clock: () => number = Date.now, path = ledgerPath()): Promi
     facilitator,
     ledger,
     telemetry,
-    unfinished: () => ledger.unfinished(mechanism.network, signer.address),
+    unfinished: () => ledger.signing.unfinished(mechanism.network, signer.address),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -179,7 +179,7 @@ describe("a settlement that an earlier process signed", () => {
     await recover(life);
     expect(await settling).toMatchObject({ success: true });
     expect([await received(first), await received(second)]).toEqual([10_000n, 10_000n]);
-    expect(await life.ledger.nextAccountNonce("base-sepolia", signer.address)).toBe(2);
+    expect(await life.ledger.signing.nextAccountNonce("base-sepolia", signer.address)).toBe(2);
     const count = await chain.rpc("eth_getTransactionCount", [signer.address, "latest"]);
     expect(Number(count)).toBe(2);
   });
@@ -277,7 +277,7 @@ test("a settlement that expired while nobody could send it is a failure, and cos
 async function storedTransaction(): Promise<{ readonly raw: `0x${string}` }> {
   const path = ledgerPath();
   const ledger = await openSqliteLedger({ path, time: systemTime, life: randomUUID() });
-  const [left] = await ledger.unfinished(chain.network.name, signer.address);
+  const [left] = await ledger.signing.unfinished(chain.network.name, signer.address);
   await ledger.close();
   return { raw: left?.variants[0]?.raw as `0x${string}` };
 }

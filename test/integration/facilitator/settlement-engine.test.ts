@@ -82,7 +82,7 @@ describe("64 settlements from 50 payers at the same time", () => {
     const answers = await settleAll(running, all);
     const transactions = await expectBooks(chain, running.signers, all, answers);
     expect(transactions).toBeLessThan(20);
-    expect(await running.ledger.nextAccountNonce("base-sepolia", running.signer)).toBe(
+    expect(await running.ledger.signing.nextAccountNonce("base-sepolia", running.signer)).toBe(
       transactions,
     );
   });

@@ -150,7 +150,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     { methods: null, pattern: "/free", value: free },
     { methods: null, pattern: "/free/*", value: free },
   ];
-  const secret = { key: await ledger.signInKey(), publicUrl };
+  const secret = { key: await ledger.signIns.key(), publicUrl };
   const gateway = new Gateway({
     snapshot: {
       site: "",

@@ -55,7 +55,7 @@ async function work(
       claimed.add(number);
       if (number % 3 === 0) return;
       const lease = await leaseOf(ledger);
-      const submission = await ledger.signed([each.key], { ...lease, seed: 0 }, (nonce) =>
+      const submission = await ledger.signing.signed([each.key], { ...lease, seed: 0 }, (nonce) =>
         signWith(nonce),
       );
       signed.set(number, submission.variants[0]?.accountNonce ?? -1);
@@ -96,8 +96,8 @@ describe("a server that is killed while it works", () => {
       await server.start();
       await Promise.all([isBack(one), isBack(two)]);
       // Both are alive, and both were silent: neither takes the other for dead.
-      expect(await two.reap()).toBe(0);
-      expect(await two.lease(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await two.upkeep.reap()).toBe(0);
+      expect(await two.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
     }
     for (const number of acknowledged.claimed) {
       const each = examplePayment(number);
@@ -109,7 +109,7 @@ describe("a server that is killed while it works", () => {
     for (const number of acknowledged.settled) {
       expect(await two.outcome(examplePayment(number).key)).toMatchObject({ kind: "settled" });
     }
-    const stored = await two.unfinished(NETWORK, ACCOUNT);
+    const stored = await two.signing.unfinished(NETWORK, ACCOUNT);
     const nonces = stored.map(({ variants }) => variants[0]?.accountNonce);
     // No gap, no nonce twice, and each payment under the nonce that was acknowledged.
     expect(nonces).toEqual(nonces.map((_, index) => index));
@@ -127,7 +127,7 @@ describe("a server that is killed while it works", () => {
     const outcome = await two.outcome(key);
     if (outcome.kind !== "pending") throw new Error(outcome.kind);
     const waited = two.changed(key, outcome.version, AbortSignal.timeout(60_000));
-    const offered = two.offered(AbortSignal.timeout(60_000));
+    const offered = two.queues.offered(AbortSignal.timeout(60_000));
     await server.restart();
     await until(() =>
       ifAvailable(async () => [await one.step(key, { kind: "settled", settlement: SETTLEMENT })]),
@@ -151,9 +151,9 @@ describe("a server that is killed while it works", () => {
     await server.start();
     await Promise.all(
       ledgers.map(async (ledger) => {
-        const reaped = await until(() => ifAvailable(async () => [await ledger.reap()]));
+        const reaped = await until(() => ifAvailable(async () => [await ledger.upkeep.reap()]));
         expect(reaped.value).toEqual([0]);
-        if (ledger !== one) expect(await ledger.lease(NETWORK, ACCOUNT)).toBeUndefined();
+        if (ledger !== one) expect(await ledger.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
       }),
     );
     expect(await one.outcome(key)).toMatchObject({ kind: "pending" });
@@ -196,7 +196,7 @@ describe("a listening connection that is lost", () => {
     expect(after).not.toEqual(before);
     // Neither was taken for dead.
     await leaseOf(one);
-    expect(await two.lease(NETWORK, ACCOUNT)).toBeUndefined();
+    expect(await two.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
   });
 
   it("is no loss where its notice alone is lost", async () => {
@@ -212,8 +212,8 @@ describe("a listening connection that is lost", () => {
     await waited;
     await bring(one, examplePayment(2), "claimed");
     // Ends for what may have been offered before the connection stood.
-    await one.offered(AbortSignal.timeout(60_000));
-    const offered = one.offered(AbortSignal.timeout(60_000));
+    await one.queues.offered(AbortSignal.timeout(60_000));
+    const offered = one.queues.offered(AbortSignal.timeout(60_000));
     await sql(url, "UPDATE coinslot.payments SET offered = true WHERE state = 'CLAIMED'");
     await offered;
     expect(await takeOffers(one, NETWORK, 1)).toHaveLength(1);
@@ -255,17 +255,19 @@ describe("an answer that is lost", () => {
     };
     const account = { ...lease, seed: 0 };
     link.loseAnswerTo("COMMIT");
-    await expect(one.signed([key], account, sign)).rejects.toThrow(LedgerUnavailable);
+    await expect(one.signing.signed([key], account, sign)).rejects.toThrow(LedgerUnavailable);
     expect(signatures).toBe(1);
-    const stored = await one.unfinished(NETWORK, ACCOUNT);
+    const stored = await one.signing.unfinished(NETWORK, ACCOUNT);
     expect(stored.map(({ payments }) => payments[0]?.key)).toEqual([key]);
-    expect(await one.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
+    expect(await one.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
     // One that was lost before the end is not stored, and takes no nonce.
     const second = examplePayment(2);
     await one.step(second.key, { kind: "claim", terms: termsOf(second) });
     link.loseAnswerTo("insert_submission");
-    await expect(one.signed([second.key], account, sign)).rejects.toThrow(LedgerUnavailable);
-    const again = await one.signed([second.key], account, sign);
+    await expect(one.signing.signed([second.key], account, sign)).rejects.toThrow(
+      LedgerUnavailable,
+    );
+    const again = await one.signing.signed([second.key], account, sign);
     expect(again.variants[0]?.accountNonce).toBe(1);
   });
 

@@ -159,7 +159,7 @@ describe("waiting for another replica", () => {
     await two.changed(key, 1, AbortSignal.timeout(50));
     const waits = [
       two.changed(key, 1, AbortSignal.timeout(60_000)),
-      two.offered(AbortSignal.timeout(60_000)),
+      two.queues.offered(AbortSignal.timeout(60_000)),
     ];
     await two.close();
     await Promise.all(waits);
@@ -168,12 +168,12 @@ describe("waiting for another replica", () => {
   it("hears of an offer, also of one between two waits", async () => {
     await using replicas = await stage();
     const [one, two] = await three(replicas);
-    const waited = two.offered(AbortSignal.timeout(60_000));
+    const waited = two.queues.offered(AbortSignal.timeout(60_000));
     await bring(one, payment, "offered");
     await waited;
     expect(await takeOffers(two, NETWORK, 5)).toHaveLength(1);
     await bring(one, examplePayment(2), "offered");
-    await two.offered(AbortSignal.timeout(60_000));
+    await two.queues.offered(AbortSignal.timeout(60_000));
     expect(await takeOffers(two, NETWORK, 5)).toHaveLength(1);
   });
 });
@@ -183,13 +183,15 @@ describe("the account of a life that died", () => {
     await using replicas = await stage();
     const [one, two] = await three(replicas);
     const lease = await leaseOf(one);
-    expect(await one.lease(NETWORK, ACCOUNT.toLowerCase())).toMatchObject({ epoch: lease.epoch });
-    expect(await two.lease(NETWORK, ACCOUNT)).toBeUndefined();
-    await one.unlease(lease);
+    expect(await one.signing.lease(NETWORK, ACCOUNT.toLowerCase())).toMatchObject({
+      epoch: lease.epoch,
+    });
+    expect(await two.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
+    await one.signing.unlease(lease);
     const next = await leaseOf(two);
     expect(next.epoch).toBeGreaterThan(lease.epoch);
-    await one.unlease(lease);
-    expect(await one.lease(NETWORK, ACCOUNT)).toBeUndefined();
+    await one.signing.unlease(lease);
+    expect(await one.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
   });
 
   it("and its claims pass to another within seconds of a kill -9, and not before", async () => {
@@ -201,17 +203,17 @@ describe("the account of a life that died", () => {
     await child.ask("claim", 2);
     const submission = await child.ask("sign", 2);
     // Longer than a life may be silent: it is heard.
-    await expect(until(() => two.lease(NETWORK, ACCOUNT), 3000)).rejects.toThrow("did not");
-    expect(await two.reap()).toBe(0);
+    await expect(until(() => two.signing.lease(NETWORK, ACCOUNT), 3000)).rejects.toThrow("did not");
+    expect(await two.upkeep.reap()).toBe(0);
     await child.kill();
-    const { value: lease, afterMs } = await until(() => two.lease(NETWORK, ACCOUNT));
+    const { value: lease, afterMs } = await until(() => two.signing.lease(NETWORK, ACCOUNT));
     expect(afterMs).toBeLessThan(3500);
     expect(lease.epoch).toBe(2);
     // The claim is dropped, and what was signed is nobody's request's any more.
-    expect(await two.reap()).toBe(2);
+    expect(await two.upkeep.reap()).toBe(2);
     expect(await word(two.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
-    expect(await two.unfinished(NETWORK, ACCOUNT)).toEqual([submission]);
-    expect(await two.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
+    expect(await two.signing.unfinished(NETWORK, ACCOUNT)).toEqual([submission]);
+    expect(await two.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
     const signed = await sign(two, [payment]);
     expect(signed.variants[0]?.accountNonce).toBe(1);
   });
@@ -225,14 +227,17 @@ describe("the account of a life that died", () => {
     child.signal("SIGSTOP");
     // What it will do first when it wakes.
     child.send("sign", 1);
-    const { value: lease, afterMs } = await until(() => two.lease(NETWORK, ACCOUNT), 20_000);
+    const { value: lease, afterMs } = await until(
+      () => two.signing.lease(NETWORK, ACCOUNT),
+      20_000,
+    );
     expect(lease.epoch).toBe(2);
     // Its connections stand: it is given more time than a process that is gone.
     expect(afterMs).toBeGreaterThan(5000);
     child.signal("SIGCONT");
     await expect(child.answer()).rejects.toThrow("LEDGER_CONFLICT");
-    expect(await two.unfinished(NETWORK, ACCOUNT)).toEqual([]);
-    expect(await two.reap()).toBe(0);
+    expect(await two.signing.unfinished(NETWORK, ACCOUNT)).toEqual([]);
+    expect(await two.upkeep.reap()).toBe(0);
     // It is heard again, and may claim what is free, but its old lease stays worthless.
     await child.ask("claim", 2);
     await expect(child.ask("sign", 2)).rejects.toThrow("LEDGER_CONFLICT");
@@ -245,7 +250,7 @@ describe("the account of a life that died", () => {
     const two = await replicas.open("two");
     await child.ask("claim", 1);
     child.signal("SIGSTOP");
-    await until(async () => (await two.reap()) === 1, 20_000);
+    await until(async () => (await two.upkeep.reap()) === 1, 20_000);
     expect(await word(two.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
     child.signal("SIGCONT");
     // Were it let, it would drop the other's claim.
@@ -260,8 +265,8 @@ describe("the account of a life that died", () => {
     await bring(one, payment, "claimed");
     await bring(one, examplePayment(2), "delivering");
     await one.close();
-    expect(await two.lease(NETWORK, ACCOUNT)).toMatchObject({ epoch: 2 });
-    expect(await two.reap()).toBe(2);
+    expect(await two.signing.lease(NETWORK, ACCOUNT)).toMatchObject({ epoch: 2 });
+    expect(await two.upkeep.reap()).toBe(2);
     expect(await two.outcome(key)).toEqual({ kind: "gone" });
     expect(await two.step(examplePayment(2).key, { kind: "delivering" })).toBe(true);
   });
@@ -274,12 +279,12 @@ describe("the account of a life that died", () => {
       for (let number = first; number < first + 10; number += 1) {
         const each = examplePayment(number);
         await ledger.step(each.key, { kind: "begin", request: each.request, caller: CALLER });
-        const { value: lease } = await until(() => ledger.lease(NETWORK, ACCOUNT));
-        const submission = await ledger.signed([each.key], { ...lease, seed: 0 }, (nonce) =>
+        const { value: lease } = await until(() => ledger.signing.lease(NETWORK, ACCOUNT));
+        const submission = await ledger.signing.signed([each.key], { ...lease, seed: 0 }, (nonce) =>
           signWith(nonce),
         );
         nonces.push(submission.variants[0]?.accountNonce ?? -1);
-        await ledger.unlease(lease);
+        await ledger.signing.unlease(lease);
       }
     };
     await Promise.all([signAll(one, 1), signAll(two, 100)]);

@@ -148,7 +148,7 @@ describe("the tables", () => {
         expect(await word(one.step(left.key, { kind: "claim", terms: byPayer(left) }))).toBe(
           "busy",
         );
-        await until(async () => (await one.reap()) === 1);
+        await until(async () => (await one.upkeep.reap()) === 1);
       }
       const next = examplePayment(11).request.paymentPayload;
       expect((await one.recall(next, SALE)).owed).toMatchObject([{ key: left.key }]);

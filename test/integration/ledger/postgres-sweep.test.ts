@@ -23,8 +23,8 @@ afterAll(async () => server.stop());
 /** A delivered payment whose submission is final. */
 async function delivered(ledger: Ledger): Promise<void> {
   await bring(ledger, payment, "delivered");
-  for (const { id } of await ledger.unfinished(NETWORK, ACCOUNT)) {
-    await ledger.concluded(id, "CLOSED");
+  for (const { id } of await ledger.signing.unfinished(NETWORK, ACCOUNT)) {
+    await ledger.signing.concluded(id, "CLOSED");
   }
 }
 
@@ -71,11 +71,11 @@ test("one replica sweeps at a time, and the others leave it alone", async () => 
   const archived: string[] = [];
   const archive = async (): Promise<void> => {
     archived.push("one");
-    expect(await two.sweep(everything)).toEqual({ payments: 0, next: undefined });
+    expect(await two.upkeep.sweep(everything)).toEqual({ payments: 0, next: undefined });
   };
-  expect(await one.sweep({ ...everything, archive })).toMatchObject({ payments: 1 });
+  expect(await one.upkeep.sweep({ ...everything, archive })).toMatchObject({ payments: 1 });
   expect(archived).toEqual(["one"]);
-  expect(await two.sweep(everything)).toMatchObject({
+  expect(await two.upkeep.sweep(everything)).toMatchObject({
     payments: 0,
     next: { stage: "submissions" },
   });

@@ -32,7 +32,9 @@ async function answering(ledger: Ledger): Promise<(asked: Asked) => Promise<unkn
       case "claim":
         return ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
       case "sign":
-        return ledger.signed([payment.key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
+        return ledger.signing.signed([payment.key], { ...lease, seed: 0 }, (nonce) =>
+          signWith(nonce),
+        );
       case "release":
         return ledger.step(payment.key, { kind: "released" });
     }

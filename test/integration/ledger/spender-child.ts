@@ -35,7 +35,7 @@ async function spend({ url, life, ...order }: SpenderOrder, stop: AbortSignal): 
   const max = BigInt(order.each);
   const reap = async (): Promise<void> => {
     while (!stop.aborted) {
-      await ledger.reap();
+      await ledger.upkeep.reap();
       await time.sleep(REAP_MS, stop);
     }
   };

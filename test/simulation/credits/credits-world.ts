@@ -125,7 +125,7 @@ export class CreditsWorld {
       const isAway = outages > 0 && this.#random.chance(outages);
       if (isAway) this.#outageEndMs = this.#time.nowMs + this.#random.between(500, 9_000);
     });
-    this.#again(1_000, () => void this.#ledger?.reap().catch(() => undefined));
+    this.#again(1_000, () => void this.#ledger?.upkeep.reap().catch(() => undefined));
     this.#again(600, () => this.#refunds.ask());
     this.#again(200, () => this.#refunds.send());
     await this.#time.run(START_MS + BUSY_MS);
@@ -164,7 +164,7 @@ export class CreditsWorld {
       time: new LifeTime(this.#time, life),
       timers: timersOf(this.#time, life),
     });
-    await ledger.reap();
+    await ledger.upkeep.reap();
     this.#ledger = ledger;
     for (let number = 0; number < this.#profile.workers; number += 1) this.#fork();
   }

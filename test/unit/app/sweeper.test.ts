@@ -21,7 +21,7 @@ function stage(steps: number, config: () => Pick<Config, "routes"> = () => ({ ro
   const destination = { write: (line: string) => void lines.push(line) };
   const logger = createLogger({ level: "info", format: "json", destination });
   const faults: Error[] = [];
-  const ledger = {
+  const upkeep = {
     async sweep(step: SweepStep) {
       asked.push({ ...step, atMs: time.now() - START_MS });
       const fault = faults.pop();
@@ -32,7 +32,7 @@ function stage(steps: number, config: () => Pick<Config, "routes"> = () => ({ ro
   };
   const telemetry = { logger, metrics: new Metrics("test") };
   const sweeper = startSweeper(
-    { ledger, telemetry, time },
+    { ledger: { upkeep }, telemetry, time },
     { keepMs: 90 * DAY_MS, config, archive },
   );
   return { time, asked, lines, faults, sweeper };

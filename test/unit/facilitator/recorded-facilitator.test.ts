@@ -111,7 +111,7 @@ describe("a settlement for another resource server", () => {
     expect(await settle("mine")).toEqual(success);
     expect(await settle("theirs")).toMatchObject(used);
     expect(remote.calls.length).toBe(1);
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
   });
 
   test("that was refused may be asked for anew when the chain says that it was not settled", async () => {
@@ -215,12 +215,12 @@ describe("a settlement for another resource server, over a restart,", () => {
     const after = await open("after");
     onTestFinished(() => after.close());
     const asked = second.calls.length;
-    expect(await after.handedOvers(10)).toMatchObject([
+    expect(await after.queues.handedOvers(10)).toMatchObject([
       { facilitator: second.url, idempotencyKey: "mine" },
     ]);
     expect(await offer([first, second], after).settle("mine")).toEqual(success);
     expect([first.calls.length, second.calls.length - asked]).toEqual([0, 1]);
-    expect(await after.handedOvers(10)).toEqual([]);
+    expect(await after.queues.handedOvers(10)).toEqual([]);
   });
 });
 

@@ -43,15 +43,15 @@ async function stage({ facilitators, store = new MemoryStore(), ...setup }: Setu
       head: setup.observer === undefined ? null : HEAD,
     });
   };
-  const redemptions = new MemoryLedger({ store, time, life: "now" });
+  const ledger = new MemoryLedger({ store, time, life: "now" });
   const { router, log, telemetry } = meshOver(facilitators, { ...setup, time });
   const start = () => {
-    const recovery = startRemoteRecovery({ router, redemptions, telemetry, time });
+    const recovery = startRemoteRecovery({ router, ledger, telemetry, time });
     onTestFinished(() => recovery.stop());
     return recovery;
   };
-  const outcome = ({ key }: ExamplePayment) => redemptions.outcome(key);
-  return { time, router, redemptions, before, hand, start, outcome, log };
+  const outcome = ({ key }: ExamplePayment) => ledger.outcome(key);
+  return { time, router, ledger, before, hand, start, outcome, log };
 }
 
 const payment = examplePayment(1);
@@ -158,12 +158,12 @@ describe("a payment that was handed over and left", () => {
 
   test("stays unresolved, and is counted, while its facilitator is dead", async () => {
     const dead = await nobody();
-    const { time, hand, start, outcome, redemptions } = await stage({ facilitators: [dead] });
+    const { time, hand, start, outcome, ledger } = await stage({ facilitators: [dead] });
     await hand(payment, dead.url);
     start();
     for (let round = 0; round < 3; round += 1) await time.advance(LONG_MS);
     expect(await outcome(payment)).toMatchObject({ kind: "pending" });
-    expect(await redemptions.books.counts()).toMatchObject({ unresolved: 1 });
+    expect(await ledger.books.counts()).toMatchObject({ unresolved: 1 });
   });
 
   test("is asked for less and less often", async () => {
@@ -251,22 +251,22 @@ describe("a payment that was refused after its hand-over", () => {
   });
 
   test("is let alone when the chain says that nobody can settle it", async () => {
-    const { time, observer, outcome, redemptions } = await refused(UNUSED, EXPIRED, EXPIRED);
+    const { time, observer, outcome, ledger } = await refused(UNUSED, EXPIRED, EXPIRED);
     for (let round = 0; round < 5; round += 1) await time.advance(LONG_MS);
     expect(observer.looks.length).toBe(3);
     expect(await outcome(payment)).toMatchObject({ kind: "failed", failure: FAILURE });
-    expect(await redemptions.doubted(1)).toEqual([]);
+    expect(await ledger.doubted(1)).toEqual([]);
   });
 });
 
 describe("recovery of what was handed over", () => {
   test("goes on after a round that the ledger failed", async () => {
     const asked = await scripted(settled);
-    const { time, hand, start, outcome, redemptions, log } = await stage({ facilitators: [asked] });
+    const { time, hand, start, outcome, ledger, log } = await stage({ facilitators: [asked] });
     await hand(payment, asked.url);
-    const read = redemptions.handedOvers.bind(redemptions);
+    const read = ledger.handedOvers.bind(ledger);
     let isDown = true;
-    redemptions.handedOvers = (limit) =>
+    ledger.handedOvers = (limit) =>
       isDown ? Promise.reject(new LedgerUnavailable("disk full")) : read(limit);
     start();
     await time.advance(LONG_MS);

@@ -58,7 +58,7 @@ export function describeAccounts(open: OpenLedger): void {
     await claim(ledger, third);
     const id = await sell(ledger, payments);
     const cost = { feeAtomic: "100", priorityAtomic: "7", moved: 3, priceAttodollars: PRICE };
-    await ledger.concluded(id, "INCLUDED", cost);
+    await ledger.signing.concluded(id, "INCLUDED", cost);
     const day = new Date(time.nowMs).toISOString().slice(0, 10);
     const entries = await ledger.books.accounts(ALL);
     expect(told(entries)).toEqual([
@@ -74,7 +74,7 @@ export function describeAccounts(open: OpenLedger): void {
     expect(await ledger.books.accounts({ from: ALL.from, to: "2000-01-02" })).toEqual([]);
 
     // It is the same sum after everything that is over has gone, and after a restart.
-    await ledger.concluded(id, "CLOSED", cost);
+    await ledger.signing.concluded(id, "CLOSED", cost);
     time.nowMs += 400 * DAY_MS;
     expect(await sweep(ledger, time.nowMs)).toBe(3);
     expect(await ledger.books.list({ limit: 9 })).toEqual([]);
@@ -94,7 +94,7 @@ export function describeAccounts(open: OpenLedger): void {
     await ledger.step(early.key, { kind: "delivering" });
     await ledger.step(early.key, { kind: "delivered" });
     const cost = { feeAtomic: "101", priorityAtomic: "0", moved: 2, priceAttodollars: null };
-    await ledger.concluded(id, "CLOSED", cost);
+    await ledger.signing.concluded(id, "CLOSED", cost);
     const paid = ({ key, request }: ExamplePayment) => {
       const { asset, payTo, maxAmountRequired: amount } = request.paymentRequirements;
       const transaction = { transaction: id, request: expect.objectContaining({}) };
@@ -131,7 +131,7 @@ export function describeAccounts(open: OpenLedger): void {
         moved: 1,
         priceAttodollars: number === 1 ? PRICE : null,
       };
-      await ledger.concluded(id, "CLOSED", cost);
+      await ledger.signing.concluded(id, "CLOSED", cost);
       time.nowMs += 400 * DAY_MS;
       await sweep(ledger, time.nowMs);
     }
@@ -149,11 +149,11 @@ export function describeAccounts(open: OpenLedger): void {
     const day = new Date(time.nowMs).toISOString().slice(0, 10);
     const cost = { feeAtomic: "9", priorityAtomic: "0", moved: 0, priceAttodollars: null };
     await claim(ledger, lost);
-    await ledger.concluded((await sign(ledger, [lost])).id, "CLOSED", cost);
+    await ledger.signing.concluded((await sign(ledger, [lost])).id, "CLOSED", cost);
     await claim(ledger, undone);
     const { id } = await sign(ledger, [undone]);
-    await ledger.concluded(id, "INCLUDED", cost);
-    await ledger.concluded(id, "OPEN");
+    await ledger.signing.concluded(id, "INCLUDED", cost);
+    await ledger.signing.concluded(id, "OPEN");
     expect(told(await ledger.books.accounts(ALL))).toEqual([`${day} gas - 0 9`]);
 
     // The payment of the first one has failed, and goes with it.

@@ -223,7 +223,7 @@ export function describeAgain(open: OpenLedger, { age }: LedgerCapabilities): vo
       return recalled.owed.map((each) => each.key);
     };
     const bought = async (ledger: Ledger, target: string) =>
-      (await ledger.bought(PAYER, { ...SALE, target })).map((each) => each.key);
+      (await ledger.signIns.bought(PAYER, { ...SALE, target })).map((each) => each.key);
 
     it("is known by its query where that is stored whole: a kept answer", async () => {
       await bring(place().ledger, payment, "kept");

@@ -126,10 +126,10 @@ export function describeAnswered(open: OpenLedger): void {
     await sign(ledger, [payment]);
     await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     time.nowMs += ANSWERED_MS - 1;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await ledger.answer(key)).toEqual(KEPT);
     time.nowMs += 1;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await ledger.answer(key)).toBeUndefined();
   });
 }

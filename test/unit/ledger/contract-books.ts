@@ -138,7 +138,7 @@ export function describeBooks(open: OpenLedger): void {
       await bring(ledger, examplePayment(2), "signed");
       const lease = await leaseOf(ledger);
       const raised = signWith(0, ACCOUNT, 1);
-      await ledger.replaced(lease, signWith(0).transaction, raised);
+      await ledger.signing.replaced(lease, signWith(0).transaction, raised);
       await ledger.step(key, {
         kind: "settled",
         settlement: { ...SETTLEMENT, transaction: "0xAbCd" },

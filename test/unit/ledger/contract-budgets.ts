@@ -140,7 +140,7 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     await bring(ledger, sold, "settled");
     for (const payment of [lost, sold]) await reserve(ledger, payment);
     const next = await place().restart("second");
-    await next.reap();
+    await next.upkeep.reap();
     expect(await counted(next)).toEqual([10, 10]);
   });
 
@@ -154,7 +154,7 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     expect(await counted(ledger)).toEqual([0, 0]);
     expect(await word(reserve(ledger, other, { sales: 10 }))).toBe("reserved");
     await ledger.step(one.key, { kind: "released" });
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await counted(ledger)).toEqual([10, 10]);
   });
 
@@ -164,7 +164,7 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     for (const payment of [one, other]) await claim(ledger, payment);
     await reserve(ledger, one);
     time.nowMs += 14 * HOUR_MS;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     time.nowMs -= 14 * HOUR_MS;
     expect(await counted(ledger)).toEqual([10, 10]);
     expect(await word(reserve(ledger, other, { sales: 10 }))).toBe("over");
@@ -182,12 +182,12 @@ export function describeBudgets(open: OpenLedger, can: LedgerCapabilities): void
     await bring(ledger, payment, "claimed");
     const { id } = await sign(ledger, [payment]);
     expect(await gas()).toBe(0);
-    await ledger.concluded(id, "INCLUDED", { feeAtomic: "70", ...COST });
+    await ledger.signing.concluded(id, "INCLUDED", { feeAtomic: "70", ...COST });
     expect(await gas()).toBe(70);
-    await ledger.concluded(id, "OPEN");
+    await ledger.signing.concluded(id, "OPEN");
     expect(await gas()).toBe(0);
-    await ledger.concluded(id, "INCLUDED", { feeAtomic: "90", ...COST });
-    await ledger.concluded(id, "CLOSED", { feeAtomic: "80", ...COST });
+    await ledger.signing.concluded(id, "INCLUDED", { feeAtomic: "90", ...COST });
+    await ledger.signing.concluded(id, "CLOSED", { feeAtomic: "80", ...COST });
     expect(await gas()).toBe(80);
   });
 

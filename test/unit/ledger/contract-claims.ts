@@ -111,7 +111,7 @@ export function describeClaims(open: OpenLedger): void {
       facilitator: FACILITATOR,
       handedOverAt: null,
     });
-    const [listed] = await ledger.handedOvers(10);
+    const [listed] = await ledger.queues.handedOvers(10);
     expect(listed).toMatchObject({ key, idempotencyKey: CALLER, facilitator: FACILITATOR });
   });
 
@@ -121,7 +121,7 @@ export function describeClaims(open: OpenLedger): void {
     expect(await word(ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }))).toBe(
       "conflict",
     );
-    expect(await ledger.handedOvers(10)).toEqual([]);
+    expect(await ledger.queues.handedOvers(10)).toEqual([]);
   });
 
   it("recalls what a payment was first used for, whatever it asks for now, and makes no row", async () => {
@@ -229,7 +229,7 @@ export function describeClaims(open: OpenLedger): void {
       const start = TRANSITIONS.find((row) => row.start === state)?.start ?? "none";
       await bring(ledger, examplePayment(10 + number), start);
     }
-    const listed = await ledger.handedOvers(100);
+    const listed = await ledger.queues.handedOvers(100);
     expect(listed).toEqual(
       numbers.map((number, index) => ({
         key: examplePayment(number).key,
@@ -241,7 +241,7 @@ export function describeClaims(open: OpenLedger): void {
         sinceMs: time.nowMs - 2000 + index * 1000,
       })),
     );
-    expect(await ledger.handedOvers(2)).toEqual(listed.slice(0, 2));
+    expect(await ledger.queues.handedOvers(2)).toEqual(listed.slice(0, 2));
   });
 
   it("binds a payment to its first use", async () => {

@@ -135,7 +135,7 @@ export function describeDebts(open: OpenLedger): void {
     await bring(place().ledger, payment, "settled");
     await bring(place().ledger, signed, "signed");
     const next = await place().restart("second");
-    await next.reap();
+    await next.upkeep.reap();
     const found = await next.recall(newer.request.paymentPayload, SALE);
     expect(found.owed.map((each) => each.key).toSorted()).toEqual([key, signed.key].toSorted());
     expect(await next.step(key, { kind: "delivering", sale: sale({}) })).toBe(true);

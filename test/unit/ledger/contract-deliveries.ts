@@ -132,7 +132,7 @@ export function describeDeliveries(open: OpenLedger): void {
         "spent",
       );
       expect(await replayed(ledger, key)).toBeUndefined();
-      await ledger.reap();
+      await ledger.upkeep.reap();
       // Not for a clock that is set back, either: it is gone.
       time.nowMs -= REPLAY_MS;
       expect(await replayed(ledger, key)).toBeUndefined();

@@ -48,7 +48,7 @@ export function describeDoubts(open: OpenLedger): void {
     expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject(
       unresolved,
     );
-    expect(await ledger.handedOvers(1)).toMatchObject([{ key, handedOverAt: HEAD }]);
+    expect(await ledger.queues.handedOvers(1)).toMatchObject([{ key, handedOverAt: HEAD }]);
     const granted = { kind: "granted", handedOverAt: HEAD };
     expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toMatchObject(
       granted,
@@ -63,7 +63,7 @@ export function describeDoubts(open: OpenLedger): void {
       facilitator: "https://second.example.com",
       head: HEAD,
     });
-    expect(await ledger.handedOvers(1)).toMatchObject([{ key, handedOverAt: null }]);
+    expect(await ledger.queues.handedOvers(1)).toMatchObject([{ key, handedOverAt: null }]);
     await ledger.step(key, { kind: "failed", failure: FAILURE });
     expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("failed");
   });
@@ -109,15 +109,15 @@ export function describeDoubts(open: OpenLedger): void {
   it("are due some time after they were refused, and again when that is said", async () => {
     const { ledger, time } = place();
     await doubt(ledger);
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     time.nowMs += FIRST_DOUBT_MS;
     const sinceMs = time.nowMs - FIRST_DOUBT_MS;
     const due = { key, request, route: null, idempotencyKey: CALLER, facilitator: FACILITATOR };
-    expect(await ledger.doubted(10)).toEqual([{ ...due, handedOverAt: HEAD, sinceMs }]);
+    expect(await ledger.queues.doubted(10)).toEqual([{ ...due, handedOverAt: HEAD, sinceMs }]);
     await ledger.step(key, { kind: "lookedAgain", nextMs: time.nowMs + 60_000 });
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     time.nowMs += 60_000;
-    expect(await ledger.doubted(10)).toMatchObject([{ key, sinceMs: time.nowMs - 60_000 }]);
+    expect(await ledger.queues.doubted(10)).toMatchObject([{ key, sinceMs: time.nowMs - 60_000 }]);
   });
 
   it("are listed as long as they are due, the longest due first, so many at a time", async () => {
@@ -129,8 +129,8 @@ export function describeDoubts(open: OpenLedger): void {
     }
     time.nowMs += FIRST_DOUBT_MS;
     const keys = numbers.map((number) => examplePayment(number).key);
-    expect((await ledger.doubted(10)).map((each) => each.key)).toEqual(keys);
-    expect((await ledger.doubted(2)).map((each) => each.key)).toEqual(keys.slice(0, 2));
+    expect((await ledger.queues.doubted(10)).map((each) => each.key)).toEqual(keys);
+    expect((await ledger.queues.doubted(2)).map((each) => each.key)).toEqual(keys.slice(0, 2));
   });
 
   it("are failed for good when the chain says so, and then nothing is asked any more", async () => {
@@ -139,7 +139,7 @@ export function describeDoubts(open: OpenLedger): void {
     await ledger.step(key, { kind: "lookedAgain", nextMs: null });
     await ledger.step(key, { kind: "lookedAgain", nextMs: time.nowMs });
     time.nowMs += FIRST_DOUBT_MS;
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     const failed = { kind: "failed", failure: FAILURE };
     expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual(failed);
     expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual(failed);
@@ -153,7 +153,7 @@ export function describeDoubts(open: OpenLedger): void {
     await doubt(ledger);
     await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     time.nowMs += FIRST_DOUBT_MS;
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
       "settled",
     );
@@ -165,7 +165,7 @@ export function describeDoubts(open: OpenLedger): void {
     await doubt(ledger);
     await ledger.step(key, { kind: "held", transaction: SETTLEMENT.transaction });
     time.nowMs += FIRST_DOUBT_MS;
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("held");
   });
 
@@ -177,7 +177,7 @@ export function describeDoubts(open: OpenLedger): void {
     const claimed = examplePayment(2);
     await bring(ledger, claimed, "claimfailed");
     time.nowMs += FIRST_DOUBT_MS;
-    expect(await ledger.doubted(10)).toEqual([]);
+    expect(await ledger.queues.doubted(10)).toEqual([]);
     for (const each of [payment, claimed]) {
       expect(await word(ledger.step(each.key, { kind: "claim", terms: termsOf(each) }))).toBe(
         "failed",

@@ -55,7 +55,7 @@ export function describeForgetting(open: OpenLedger): void {
     const OTHER = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
     const ALL = { from: "2000-01-01", to: "2100-01-01" };
     const forget = ({ ledger }: Place, payer = PAYER, isTried = false) =>
-      forgetAll((step) => ledger.forget(step), { payer, isTried });
+      forgetAll((step) => ledger.upkeep.forget(step), { payer, isTried });
     const by = (number: number, from: string): ExamplePayment => {
       const { key: whole, request: asked } = examplePayment(number);
       const { payload } = asked.paymentPayload;
@@ -87,7 +87,7 @@ export function describeForgetting(open: OpenLedger): void {
       expect(await ledger.answer(key)).toBeUndefined();
       expect(await ledger.outbox.list({}, 9)).toEqual([]);
       expect(await ledger.recall(request.paymentPayload, SALE)).toMatchObject({ owed: [] });
-      expect(await ledger.hasSigned(signWith(0).transaction)).toBe(false);
+      expect(await ledger.signing.hasSigned(signWith(0).transaction)).toBe(false);
       expect((await ledger.books.usedElsewhere(9)).map(({ payer }) => payer)).toEqual([OTHER]);
       expect(await summed(ledger)).toEqual(sums);
       expect(sums).not.toEqual([]);
@@ -157,14 +157,14 @@ export function describeForgetting(open: OpenLedger): void {
         await ledger.step(each.key, { kind: "delivered" });
       }
       const cost = { feeAtomic: "9", priorityAtomic: "0", moved: 2, priceAttodollars: null };
-      await ledger.concluded(id, "CLOSED", cost);
+      await ledger.signing.concluded(id, "CLOSED", cost);
       time.nowMs = LATER_MS;
       const sums = await summed(ledger);
       expect(await forget(place())).toMatchObject({ payments: 1, submissions: 0 });
       expect((await ledger.books.list({ limit: 9 })).map((each) => each.payer)).toEqual([OTHER]);
-      expect(await ledger.hasSigned(id)).toBe(true);
+      expect(await ledger.signing.hasSigned(id)).toBe(true);
       expect(await forget(place(), OTHER)).toMatchObject({ payments: 1, submissions: 1 });
-      expect(await ledger.hasSigned(id)).toBe(false);
+      expect(await ledger.signing.hasSigned(id)).toBe(false);
       expect(await summed(ledger)).toEqual(sums);
     });
 
@@ -237,7 +237,7 @@ export function describeForgetting(open: OpenLedger): void {
     });
 
     const noting = async (counts: number[], step: ForgetStep): Promise<ForgottenInStep> => {
-      const told = await place().ledger.forget(step);
+      const told = await place().ledger.upkeep.forget(step);
       counts.push(told.payments);
       return told;
     };
@@ -256,7 +256,7 @@ export function describeForgetting(open: OpenLedger): void {
       const steps: number[] = [];
       const counting = async (step: ForgetStep): Promise<ForgottenInStep> => {
         const before = await left();
-        const forgotten = await ledger.forget(step);
+        const forgotten = await ledger.upkeep.forget(step);
         steps.push(before - (await left()));
         return forgotten;
       };

@@ -70,7 +70,7 @@ export function describeHeld(open: OpenLedger): void {
       expect(words).toEqual(refused);
       await ledger.step(key, { kind: "abandoned" });
       expect(await ledger.outcome(key)).toEqual(HELD);
-      expect(await ledger.handedOvers(10)).toEqual([]);
+      expect(await ledger.queues.handedOvers(10)).toEqual([]);
     });
 
     it("which its own facilitator has settled after all, or our own transaction", async () => {
@@ -130,7 +130,7 @@ export function describeHeld(open: OpenLedger): void {
 
     it("while the submission that was to carry it is looked after", async () => {
       const ledger = await held();
-      const [submission] = await ledger.unfinished(
+      const [submission] = await ledger.signing.unfinished(
         request.paymentPayload.network,
         signWith(0).account,
       );
@@ -143,8 +143,8 @@ export function describeHeld(open: OpenLedger): void {
       const { ledger } = place();
       await bring(ledger, payment, "signed");
       const { transaction } = signWith(0);
-      expect(await ledger.hasSigned(transaction.toUpperCase())).toBe(true);
-      expect(await ledger.hasSigned(THEIRS)).toBe(false);
+      expect(await ledger.signing.hasSigned(transaction.toUpperCase())).toBe(true);
+      expect(await ledger.signing.hasSigned(THEIRS)).toBe(false);
     });
   });
 

@@ -121,7 +121,7 @@ export function describeIdentifiers(open: OpenLedger, can: LedgerCapabilities): 
     expect(await isMisnamed(next, second)).toBe(true);
     expect(await isMisnamed(next, first)).toBe(false);
     const expected = state === "delivered" ? "sold" : "unresolved";
-    await next.reap();
+    await next.upkeep.reap();
     expect(await claim(next, first)).toMatchObject({ kind: expected });
   });
 
@@ -178,13 +178,13 @@ export function describeIdentifiers(open: OpenLedger, can: LedgerCapabilities): 
         kind: "done",
       });
       expect(await claim(ledger, second)).toEqual(GRANTED);
-      await ledger.concluded(id, "CLOSED");
+      await ledger.signing.concluded(id, "CLOSED");
 
       const submission = await sign(ledger, [second]);
       await ledger.step(second.key, { kind: "settled", settlement: SETTLEMENT });
       await ledger.step(second.key, { kind: "delivering" });
       await ledger.step(second.key, { kind: "delivered" });
-      await ledger.concluded(submission.id, "CLOSED");
+      await ledger.signing.concluded(submission.id, "CLOSED");
       expect(await claim(ledger, examplePayment(3))).toEqual(MISNAMED);
       place().time.nowMs += 1;
       await sweep(ledger, place().time.nowMs);

@@ -43,8 +43,8 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
     ).rejects.toMatchObject(gone);
     await expect(ledger.recall(request.paymentPayload, SALE)).rejects.toMatchObject(gone);
     await expect(ledger.outcome(key)).rejects.toMatchObject(gone);
-    await expect(ledger.lease(NETWORK, ACCOUNT)).rejects.toMatchObject(gone);
-    await expect(ledger.reap()).rejects.toMatchObject(gone);
+    await expect(ledger.signing.lease(NETWORK, ACCOUNT)).rejects.toMatchObject(gone);
+    await expect(ledger.upkeep.reap()).rejects.toMatchObject(gone);
   });
 
   describe("after a restart", () => {
@@ -55,7 +55,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
         await bring(ledger, examplePayment(number), state);
       }
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       for (const number of states.keys()) {
         const payment = examplePayment(number);
         expect(await next.books.show(payment.key)).toBeUndefined();
@@ -63,14 +63,14 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
           "granted",
         );
       }
-      expect(await next.reap()).toBe(0);
+      expect(await next.upkeep.reap()).toBe(0);
     });
 
     it("leaves what was offered to whoever takes it: its buyer may wait elsewhere", async () => {
       const payment = examplePayment(1);
       await bring(place().ledger, payment, "offered");
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       expect(await takeOffers(next, NETWORK, 10)).toMatchObject([{ key: payment.key }]);
     });
 
@@ -81,8 +81,8 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const elsewhere = { ...byThief, binding: OTHER_BINDING };
       for (const life of ["second", "third"]) {
         const next = await place().restart(life);
-        await next.reap();
-        expect(await next.reap()).toBe(0);
+        await next.upkeep.reap();
+        expect(await next.upkeep.reap()).toBe(0);
         expect(
           await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment, byThief) })),
         ).toBe("withheld");
@@ -115,7 +115,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await place().ledger.step(payment.key, { kind: "withdrawn" });
       expect(await word(place().ledger.step(payment.key, { kind: "abandoned" }))).toBe("conflict");
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       expect(
         await word(
           next.step(payment.key, { kind: "begin", request: payment.request, caller: "another's" }),
@@ -141,7 +141,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await place().ledger.step(payment.key, { kind: "delivering" });
       for (const life of ["second", "third", "fourth"]) {
         const next = await place().restart(life);
-        await next.reap();
+        await next.upkeep.reap();
         expect(
           await next.step(payment.key, { kind: "claim", terms: termsOf(payment) }),
         ).toMatchObject({
@@ -165,7 +165,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
         await bring(place().ledger, examplePayment(number), start);
       }
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       for (const [number, state] of kept.entries()) {
         expect(`${state}: ${await observe(next, examplePayment(number))}`).toBe(
           `${state}: ${OBSERVED[state]}`,
@@ -176,9 +176,9 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
     it("goes on with the account nonce where it was, and with what was signed", async () => {
       const [first, second] = [examplePayment(1), examplePayment(2)];
       await bring(place().ledger, first, "signed");
-      const before = await place().ledger.unfinished(NETWORK, ACCOUNT);
+      const before = await place().ledger.signing.unfinished(NETWORK, ACCOUNT);
       const next = await place().restart("second");
-      expect(await next.unfinished(NETWORK, ACCOUNT)).toEqual(before);
+      expect(await next.signing.unfinished(NETWORK, ACCOUNT)).toEqual(before);
       await bring(next, second, "begun");
       expect((await sign(next, [second])).variants).toEqual([signWith(1)]);
     });
@@ -188,13 +188,13 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await bring(place().ledger, payment, "begun");
       const before = await sign(place().ledger, [payment]);
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       await next.step(payment.key, { kind: "withdrawn", submission: before.id });
       const after = await sign(next, [payment]);
       expect(await word(next.step(payment.key, { kind: "withdrawn", submission: before.id }))).toBe(
         "conflict",
       );
-      expect(await next.unfinished(NETWORK, ACCOUNT)).toMatchObject([
+      expect(await next.signing.unfinished(NETWORK, ACCOUNT)).toMatchObject([
         { id: before.id, payments: [] },
         { id: after.id, payments: [{ key: payment.key, state: "SIGNED" }] },
       ]);
@@ -204,7 +204,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const payment = examplePayment(1);
       await bring(place().ledger, payment, "signed");
       const next = await place().restart("second");
-      await next.reap();
+      await next.upkeep.reap();
       await next.step(payment.key, { kind: "withdrawn" });
       expect(await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
         "unresolved",
@@ -249,9 +249,11 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await bring(ledger, examplePayment(6), "offered");
       for (const each of [bad, handed, offered]) await spoil(place().store, each.key, "{}");
 
-      const [submission] = await ledger.unfinished(NETWORK, ACCOUNT);
+      const [submission] = await ledger.signing.unfinished(NETWORK, ACCOUNT);
       expect(submission?.payments.map(({ key }) => key)).toEqual([good.key]);
-      expect((await ledger.handedOvers(1)).map(({ key }) => key)).toEqual([examplePayment(5).key]);
+      expect((await ledger.queues.handedOvers(1)).map(({ key }) => key)).toEqual([
+        examplePayment(5).key,
+      ]);
       const taken = await takeOffers(ledger, NETWORK, 1);
       expect(taken.map(({ key }) => key)).toEqual([examplePayment(6).key]);
       for (const { key } of [bad, handed, offered]) {
@@ -329,11 +331,11 @@ function describeSeveral(open: OpenLedger): void {
       const { ledger } = place();
       const second = await place().live("second");
       const lease = await leaseOf(ledger);
-      expect(await second.lease(NETWORK, ACCOUNT)).toBeUndefined();
-      await ledger.unlease(lease);
+      expect(await second.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
+      await ledger.signing.unlease(lease);
       const next = await leaseOf(second);
       expect(next.epoch).toBeGreaterThan(lease.epoch);
-      expect(await ledger.lease(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.lease(NETWORK, ACCOUNT)).toBeUndefined();
       await second.close();
       expect((await leaseOf(ledger)).epoch).toBeGreaterThan(next.epoch);
     });
@@ -342,21 +344,21 @@ function describeSeveral(open: OpenLedger): void {
       const { ledger } = place();
       const second = await place().live("second");
       await bring(ledger, payment, "claimed");
-      expect(await ledger.unattended()).toEqual([]);
+      expect(await ledger.signing.unattended()).toEqual([]);
       const { id } = await sign(ledger, [payment]);
       const { epoch } = await leaseOf(ledger);
       const account = { network: NETWORK, address: accountName(ACCOUNT), epoch };
       // To its holder it is as good as free, to all others it is in good hands.
-      expect(await ledger.unattended()).toEqual([account]);
-      expect(await second.unattended()).toEqual([]);
-      await ledger.concluded(id, "INCLUDED");
-      await ledger.unlease(await leaseOf(ledger));
-      expect(await second.unattended()).toEqual([account]);
+      expect(await ledger.signing.unattended()).toEqual([account]);
+      expect(await second.signing.unattended()).toEqual([]);
+      await ledger.signing.concluded(id, "INCLUDED");
+      await ledger.signing.unlease(await leaseOf(ledger));
+      expect(await second.signing.unattended()).toEqual([account]);
       const next = await leaseOf(ledger);
       await ledger.close();
-      expect(await second.unattended()).toEqual([{ ...account, epoch: next.epoch }]);
-      await second.concluded(id, "CLOSED");
-      expect(await second.unattended()).toEqual([]);
+      expect(await second.signing.unattended()).toEqual([{ ...account, epoch: next.epoch }]);
+      await second.signing.concluded(id, "CLOSED");
+      expect(await second.signing.unattended()).toEqual([]);
     });
 
     it("lets nobody sign with a lease that has gone to another", async () => {
@@ -367,16 +369,18 @@ function describeSeveral(open: OpenLedger): void {
       await bring(second, theirs, "claimed");
       const old = await leaseOf(ledger);
       const first = await sign(ledger, [mine]);
-      await ledger.unlease(old);
+      await ledger.signing.unlease(old);
       await sign(second, [theirs]);
       const late = examplePayment(3);
       await bring(ledger, late, "claimed");
-      const signed = ledger.signed([late.key], { ...old, seed: 0 }, (nonce) => signWith(nonce));
+      const signed = ledger.signing.signed([late.key], { ...old, seed: 0 }, (nonce) =>
+        signWith(nonce),
+      );
       await expect(signed).rejects.toThrow(LedgerConflict);
-      const raised = ledger.replaced(old, first.id, signWith(0, ACCOUNT, 1));
+      const raised = ledger.signing.replaced(old, first.id, signWith(0, ACCOUNT, 1));
       await expect(raised).rejects.toThrow(LedgerConflict);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBe(2);
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toHaveLength(2);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(2);
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toHaveLength(2);
     });
 
     it("starts one delivery of each payment, and lets only that life end it", async () => {
@@ -404,12 +408,12 @@ function describeSeveral(open: OpenLedger): void {
       await bring(ledger, claimed, "claimed");
       await bring(ledger, delivering, "delivering");
       await bring(second, alive, "claimed");
-      expect(await second.reap()).toBe(0);
+      expect(await second.upkeep.reap()).toBe(0);
       expect(await word(second.step(claimed.key, { kind: "claim", terms: termsOf(claimed) }))).toBe(
         "busy",
       );
       await ledger.close();
-      expect(await second.reap()).toBe(2);
+      expect(await second.upkeep.reap()).toBe(2);
       expect(await word(second.step(claimed.key, { kind: "claim", terms: termsOf(claimed) }))).toBe(
         "granted",
       );
@@ -428,7 +432,7 @@ function describeSeveral(open: OpenLedger): void {
       const outcome = await second.outcome(key);
       if (outcome.kind !== "pending") throw new Error(`the outcome is ${outcome.kind}`);
       const signal = AbortSignal.timeout(15_000);
-      const waits = [second.changed(key, outcome.version, signal), second.offered(signal)];
+      const waits = [second.changed(key, outcome.version, signal), second.queues.offered(signal)];
       await ledger.step(key, { kind: "offer" });
       await Promise.all(waits);
       expect(signal.aborted).toBe(false);

@@ -36,15 +36,15 @@ export function describeOffers(open: OpenLedger): void {
       const payment = examplePayment(1);
       const { key } = payment;
       await bring(ledger, payment, "offered");
-      const [offer] = await ledger.offers(NETWORK, 1);
+      const [offer] = await ledger.queues.offers(NETWORK, 1);
       const take = { kind: "take", version: offer?.version ?? 0 } as const;
       expect(await ledger.step(key, take)).toBe("taken");
       expect(await ledger.step(key, take)).toBe("ours");
-      expect(await ledger.offers(NETWORK, 1)).toEqual([]);
+      expect(await ledger.queues.offers(NETWORK, 1)).toEqual([]);
       // Another offer of the same claim is another thing.
       await ledger.step(key, { kind: "offer" });
       expect(await ledger.step(key, take)).toBe("gone");
-      const [again] = await ledger.offers(NETWORK, 1);
+      const [again] = await ledger.queues.offers(NETWORK, 1);
       expect(again?.version).toBe(take.version + 2);
       await ledger.step(key, { kind: "take", version: take.version + 2 });
       expect(await ledger.step(key, take)).toBe("gone");
@@ -85,7 +85,7 @@ export function describeOffers(open: OpenLedger): void {
       const { ledger } = place();
       const payment = examplePayment(1);
       await bring(ledger, payment, "claimed");
-      const waits = [1, 2].map(() => ledger.offered(AbortSignal.timeout(15_000)));
+      const waits = [1, 2].map(() => ledger.queues.offered(AbortSignal.timeout(15_000)));
       await ledger.step(payment.key, { kind: "offer" });
       const before = performance.now();
       await Promise.all(waits);
@@ -94,9 +94,9 @@ export function describeOffers(open: OpenLedger): void {
 
     it("and lets nobody wait longer than its signal", async () => {
       const { ledger } = place();
-      await ledger.offered(AbortSignal.abort());
+      await ledger.queues.offered(AbortSignal.abort());
       const controller = new AbortController();
-      const wait = ledger.offered(controller.signal);
+      const wait = ledger.queues.offered(controller.signal);
       controller.abort();
       await wait;
     });

@@ -294,7 +294,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     await draw(ledger.pots, { turn: 1, first: 1_000n });
     expect(await inPot(ledger)).toEqual([PAID, 0n]);
     place().time.nowMs += TURNS_KEPT_MS + 1;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect((await draw(ledger.pots, { turn: 3, first: 1_000n })).held).toBe(1_000n);
   });
 
@@ -338,7 +338,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     place().time.nowMs = untilMs;
     expect((await draw(ledger.pots, { ...ask, turn: 3, first: 1n })).held).toBe(0n);
     place().time.nowMs = untilMs + TURNS_KEPT_MS + 1;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect((await ledger.pots.balances([QUOTA])).size).toBe(0);
   });
 
@@ -351,7 +351,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     await draw(one.pots, { turn: 2, isHeld: true, base: 0n, wish: 200n, chunks: [used(2, 100n)] });
     expect(await inPot(ledger)).toEqual([PAID - 800n, 700n]);
     await one.end(new Set());
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await inPot(ledger)).toEqual([PAID - 600n, 500n]);
     // A question of its that comes late takes nothing that nobody would give back.
     await expect(draw(one.pots, { turn: 3, first: 100n })).rejects.toThrow(LedgerUnavailable);
@@ -369,11 +369,11 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
       wish: 200n,
     });
     const ledger = await place().restart("second");
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await inPot(ledger)).toEqual([PAID - 100n, 0n]);
     const mine = await draw(ledger.pots, { first: 50n });
     expect(mine.held).toBe(50n);
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect(await inPot(ledger)).toEqual([PAID - 150n, 50n]);
   });
 
@@ -408,7 +408,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     const { ledger } = place();
     await fill(ledger);
     const forget = (isTried: boolean): Promise<Forgotten> =>
-      forgetAll((step) => ledger.forget(step), { payer: PAYER, isTried });
+      forgetAll((step) => ledger.upkeep.forget(step), { payer: PAYER, isTried });
     await ledger.step(examplePayment(1).key, { kind: "delivering" });
     await ledger.step(examplePayment(1).key, { kind: "delivered" });
     await close(ledger);
@@ -437,7 +437,7 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     await ledger.pots.draw(pots.map((pot) => ({ ...asked, pot, opens })));
     const back = { ...asked, turn: 2, isHeld: true, first: 0n, wish: 0n };
     await ledger.pots.draw([own, others].map((pot) => ({ ...back, pot })));
-    const forgotten = await forgetAll((step) => ledger.forget(step), {
+    const forgotten = await forgetAll((step) => ledger.upkeep.forget(step), {
       payer: PAYER,
       isTried: false,
     });
@@ -450,10 +450,10 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     await fill(ledger);
     await draw(ledger.pots, { first: PAID });
     await draw(ledger.pots, { turn: 2, isHeld: true, chunks: [used(2, PAID)] });
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect((await ledger.pots.balances([POT])).size).toBe(1);
     place().time.nowMs += TURNS_KEPT_MS + 1;
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect((await ledger.pots.balances([POT])).size).toBe(0);
     await fill(ledger, 2);
     expect(await inPot(ledger)).toEqual([PAID, 0n]);
@@ -464,10 +464,10 @@ export function describePots(open: OpenLedger, { severalLives }: LedgerCapabilit
     const payment = examplePayment(1);
     await sell(ledger, payment);
     const lease = await leaseOf(ledger);
-    const [open_] = await ledger.unfinished(NETWORK, lease.address);
+    const [open_] = await ledger.signing.unfinished(NETWORK, lease.address);
     const first = open_?.variants[0];
     if (open_ === undefined || first === undefined) throw new Error("nothing was signed");
-    await ledger.replaced(lease, open_.id, signWith(first.accountNonce, lease.address, 1));
+    await ledger.signing.replaced(lease, open_.id, signWith(first.accountNonce, lease.address, 1));
     await Promise.all([settle(ledger, payment), settle(ledger, payment)]);
     expect(await inPot(ledger)).toEqual([PAID, 0n]);
   });

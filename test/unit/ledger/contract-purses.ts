@@ -64,7 +64,7 @@ export function describePurses(open: OpenLedger): void {
     const account = { ...(await leaseOf(ledger, address)), seed: 0 };
     const draws = new Map(keys.map((key) => [key, { amountAtomic: PRICE, reading }]));
     const signing = (nonce: number) => signWith(nonce, address);
-    return overdraftOf(ledger.signed(keys, account, signing, draws));
+    return overdraftOf(ledger.signing.signed(keys, account, signing, draws));
   }
 
   describe("signs what fits", () => {
@@ -73,8 +73,8 @@ export function describePurses(open: OpenLedger): void {
       const payments = await claimed(ledger, 3);
       const keys = payments.map(({ key }) => key);
       expect(await overdraft(payments, readingOf(2))).toEqual([keys[2]]);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toEqual([]);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toEqual([]);
       for (const key of keys) {
         expect(await ledger.books.show(key)).toMatchObject({ state: "CLAIMED" });
       }
@@ -185,7 +185,7 @@ export function describePurses(open: OpenLedger): void {
     time.nowMs += 1;
     await bring(ledger, open, "signed");
     await ledger.step(settled.key, { kind: "settled", settlement: SETTLEMENT });
-    const told = await ledger.spends(purseOf(open.key), sinceMs);
+    const told = await ledger.signing.spends(purseOf(open.key), sinceMs);
     expect(told).toMatchObject([
       { key: settled.key, amountAtomic: PRICE, settledMs: time.nowMs },
       { key: open.key, amountAtomic: PRICE, settledMs: null },
@@ -202,7 +202,7 @@ export function describePurses(open: OpenLedger): void {
 
 /** What was done just now is in the database before anything is asked of it. */
 async function untilStored(ledger: Ledger, { key }: ExamplePayment): Promise<void> {
-  await ledger.spends(purseOf(key), 0);
+  await ledger.signing.spends(purseOf(key), 0);
   await new Promise((stored) => setImmediate(stored));
 }
 

@@ -37,7 +37,7 @@ export function describeRefundedCredits(
     await ledger.step(payment.key, { kind: "settled", settlement: SETTLEMENT });
     await ledger.step(payment.key, { kind: "delivering" });
     await ledger.step(payment.key, { kind: "delivered" });
-    await ledger.concluded(id, "CLOSED");
+    await ledger.signing.concluded(id, "CLOSED");
     return payment.key;
   };
   const ask = (
@@ -80,7 +80,7 @@ export function describeRefundedCredits(
     expect(await ask(ledger, 4_000n)).toEqual(done);
     expect(await inPot(ledger)).toEqual([6_000n, 0n]);
     expect(await sum(ledger)).toMatchObject({ bought: PAID, refunded: 4_000n, free: 6_000n });
-    expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+    expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
       { key, state: "ASKED", amountAtomic: 4_000n, creditsAtomic: 4_000n, to: PAYER },
     ]);
     const busy = { kind: "refused", reason: expect.stringMatching(/being refunded/) };
@@ -123,7 +123,7 @@ export function describeRefundedCredits(
     const { key: other } = examplePayment(2);
     expect(await ask(ledger, 1n, {}, other)).toMatchObject({ kind: "refused" });
     expect((await ledger.books.show(other))?.refund).toBeNull();
-    expect(await ledger.refunds(NETWORK, 9)).toHaveLength(1);
+    expect(await ledger.queues.refunds(NETWORK, 9)).toHaveLength(1);
   });
 
   it("is in the balance again where nothing of it can be moved, and may be asked for anew", async () => {
@@ -143,7 +143,9 @@ export function describeRefundedCredits(
     expect(events?.at(-1)?.note).toMatch(/blocked; 10000 are in its payer's balance again/);
     expect(await ask(ledger, 700n)).toEqual(done);
     // The number of transfers goes on: none has the nonce of another.
-    expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ attempt: 1, amountAtomic: 700n }]);
+    expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
+      { attempt: 1, amountAtomic: 700n },
+    ]);
     expect(await send(ledger, 1)).toBe("gone");
     expect(await send(ledger, 2)).toBe("done");
     expect(await inPot(ledger)).toEqual([PAID - 700n, 0n]);
@@ -153,7 +155,7 @@ export function describeRefundedCredits(
     const { ledger } = place();
     await buy(ledger);
     await ask(ledger, PAID);
-    await ledger.reap();
+    await ledger.upkeep.reap();
     expect((await ledger.pots.balances([POT])).size).toBe(0);
     await step(ledger, { kind: "failed", attempt: 0, detail: "blocked" });
     expect(await inPot(ledger)).toEqual([PAID, 0n]);
@@ -178,14 +180,14 @@ export function describeRefundedCredits(
     await buy(ledger);
     expect(await ask(ledger, 4_000n, { isSent: false })).toEqual(done);
     expect(await inPot(ledger)).toEqual([6_000n, 0n]);
-    expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+    expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
     const { key: other } = examplePayment(2);
     await buy(ledger, 2);
     await ask(ledger, 3_000n, {}, other);
     const byHand = { verb: "refund", note: "in 0x77", by: BY } as const;
     expect(await ledger.step(other, { kind: "resolve", resolution: byHand })).toEqual(done);
     expect(await inPot(ledger)).toEqual([13_000n, 0n]);
-    expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+    expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
     const entries = await ledger.books.accounts(ALL);
     const told = entries.map(
       ({ kind, route, count, amount }) => `${kind} ${route} ${count} ${amount}`,
@@ -229,7 +231,7 @@ export function describeRefundedCredits(
     expect(await ask(ledger, 1n, byHand)).toMatchObject({ kind: "refused" });
     expect(await inPot(ledger)).toEqual([PAID, 0n]);
     expect(await left()).toMatchObject([{ key: examplePayment(2).key, amount: PAID }]);
-    expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+    expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
     // It says what of it was sent, and all that is with its payer.
     expect(await ledger.books.show(key)).toMatchObject({
       state: "DELIVERED",
@@ -329,7 +331,7 @@ export function describeRefundedCredits(
     expect(free + leased + refunded).toBe(1_200n);
     expect(refunded + held).toBeGreaterThan(900n);
     expect((await sum(ledger)).refunded).toBe(refunded);
-    expect(await ledger.refunds(NETWORK, 99)).toHaveLength(Number(refunded / 100n));
+    expect(await ledger.queues.refunds(NETWORK, 99)).toHaveLength(Number(refunded / 100n));
   });
 }
 

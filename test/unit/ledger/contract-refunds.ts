@@ -38,7 +38,7 @@ const DAY_MS = 86_400_000;
 /** Nothing can undo a payment any more: its transaction is closed. */
 async function finish(ledger: Ledger, key: PaymentKey): Promise<void> {
   const { submission } = (await ledger.books.show(key)) ?? {};
-  if (submission) await ledger.concluded(submission.id, "CLOSED");
+  if (submission) await ledger.signing.concluded(submission.id, "CLOSED");
 }
 
 /** Twice what an example payment is of. */
@@ -75,10 +75,10 @@ export function describeRefunds(open: OpenLedger): void {
   describe("pays back", () => {
     it("what was asked for, and nothing is delivered for it any more", async () => {
       const ledger = await asked();
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
         { key, state: "ASKED", attempt: 0, transfer: null, amountAtomic: 10_000n },
       ]);
-      expect(await ledger.refunds("base", 9)).toEqual([]);
+      expect(await ledger.queues.refunds("base", 9)).toEqual([]);
       expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
         "failed",
       );
@@ -86,7 +86,7 @@ export function describeRefunds(open: OpenLedger): void {
       expect(await send(ledger, 1)).toBe("done");
       const refunded = { kind: "refunded", attempt: 1, transaction: "0xback" } as const;
       expect(await step(ledger, refunded)).toBe("done");
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.show(key)).toMatchObject({
         state: "FAILED",
         heldTransaction: SETTLEMENT.transaction,
@@ -108,7 +108,7 @@ export function describeRefunds(open: OpenLedger): void {
       expect(await step(ledger, { kind: "failed", attempt: 0, detail: "late" })).toBe("gone");
       expect(await step(ledger, { kind: "refunded", attempt: 2, transaction: "0x" })).toBe("gone");
       expect(await ask(ledger)).toEqual(busy);
-      const [found] = await ledger.refunds(NETWORK, 9);
+      const [found] = await ledger.queues.refunds(NETWORK, 9);
       expect(found).toMatchObject({ state: "SENDING", attempt: 1, transfer: transferOf(101) });
       await step(ledger, { kind: "refunded", attempt: 1, transaction: "0xback" });
       const over = { kind: "refused", reason: "it is paid back already" };
@@ -122,13 +122,13 @@ export function describeRefunds(open: OpenLedger): void {
       const ledger = await asked();
       await send(ledger, 1);
       await step(ledger, { kind: "told", attempt: 1, detail: "it is refused", isRefusal: true });
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ detail: "it is refused" }]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([{ detail: "it is refused" }]);
       await step(ledger, { kind: "told", attempt: 1, detail: "kept back", isRefusal: false });
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
         { detail: "kept back", refusal: "it is refused" },
       ]);
       expect(await send(ledger, 2)).toBe("done");
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
         { attempt: 2, detail: null, refusal: null, transfer: transferOf(102) },
       ]);
     });
@@ -138,7 +138,7 @@ export function describeRefunds(open: OpenLedger): void {
       const done = await ledger.step(key, { kind: "resolve", resolution: BY_HAND });
       expect(done).toEqual({ kind: "done", state: "FAILED" });
       expect(await send(ledger, 1)).toBe("gone");
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       expect(await ask(ledger)).toEqual({ kind: "refused", reason: "it is paid back already" });
       expect(await ledger.books.show(key)).toMatchObject({ refund: null });
       const entries = await ledger.books.accounts(ALL);
@@ -149,13 +149,15 @@ export function describeRefunds(open: OpenLedger): void {
       const ledger = await asked();
       await send(ledger, 1);
       await step(ledger, { kind: "failed", attempt: 1, detail: "blocked" });
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.counts()).toMatchObject({ refunding: 0, unrefunded: 1 });
       const refused = { kind: "refused", reason: "it is to be refunded, which has failed" };
       expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toEqual(refused);
       expect(await ask(ledger)).toMatchObject({ kind: "done" });
       // The number of transfers goes on: none has the nonce of another.
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ state: "ASKED", attempt: 1 }]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
+        { state: "ASKED", attempt: 1 },
+      ]);
       expect(await send(ledger, 1)).toBe("gone");
       await send(ledger, 2);
       await step(ledger, { kind: "failed", attempt: 2, detail: "blocked" });
@@ -212,12 +214,12 @@ export function describeRefunds(open: OpenLedger): void {
       await ledger.step(key, { kind: "delivered", sold, again });
       const claim = () => word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }));
       expect(await claim()).toBe("sold");
-      expect(await ledger.bought(PAYER, SALE)).toHaveLength(1);
-      expect(await ledger.purchases(PAYER, null)).toHaveLength(1);
+      expect(await ledger.signIns.bought(PAYER, SALE)).toHaveLength(1);
+      expect(await ledger.signIns.purchases(PAYER, null)).toHaveLength(1);
       expect(await ask(ledger)).toEqual({ kind: "done", state: "DELIVERED" });
       expect(await claim()).toBe("spent");
-      expect(await ledger.bought(PAYER, SALE)).toEqual([]);
-      expect(await ledger.purchases(PAYER, null)).toEqual([]);
+      expect(await ledger.signIns.bought(PAYER, SALE)).toEqual([]);
+      expect(await ledger.signIns.purchases(PAYER, null)).toEqual([]);
       expect(await replayed(ledger, key)).toBeUndefined();
       const asked = { target: TARGET, claimant: CLAIMANT, times: 9 };
       expect(await ledger.step(key, { kind: "repeat", asked })).toBe(false);
@@ -229,7 +231,7 @@ export function describeRefunds(open: OpenLedger): void {
         const { ledger } = place();
         await bring(ledger, payment, state);
         expect(await ask(ledger)).toMatchObject({ kind: "refused" });
-        expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+        expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       },
     );
 
@@ -249,14 +251,14 @@ export function describeRefunds(open: OpenLedger): void {
       await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
       expect(await ask(ledger)).toMatchObject({ kind: "done" });
       time.nowMs += UNWATCHED_MS - 1;
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       time.nowMs += 1;
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
-      expect(await ledger.refunds(NETWORK, 9, "SENDING")).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([{ key, state: "ASKED" }]);
+      expect(await ledger.queues.refunds(NETWORK, 9, "SENDING")).toEqual([]);
       expect(await send(ledger, 1)).toBe("done");
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([{ key, state: "SENDING" }]);
-      expect(await ledger.refunds(NETWORK, 9, "SENDING")).toMatchObject([{ key }]);
-      expect(await ledger.refunds(NETWORK, 9, "ASKED")).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([{ key, state: "SENDING" }]);
+      expect(await ledger.queues.refunds(NETWORK, 9, "SENDING")).toMatchObject([{ key }]);
+      expect(await ledger.queues.refunds(NETWORK, 9, "ASKED")).toEqual([]);
     });
 
     it("what is held, by the transaction that has paid it", async () => {
@@ -315,15 +317,15 @@ export function describeRefunds(open: OpenLedger): void {
       const { ledger } = place();
       await bring(ledger, payment, "settled");
       for (let times = 1; times < MAX_DELIVERY_ATTEMPTS; times += 1) await attempt(ledger, true);
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       await attempt(ledger, true);
       // Nothing is sent before no reorganization can undo the sale.
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       const { submission } = (await ledger.books.show(key)) ?? {};
-      await ledger.concluded(submission?.id ?? "", "INCLUDED");
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
-      await ledger.concluded(submission?.id ?? "", "CLOSED");
-      expect(await ledger.refunds(NETWORK, 9)).toMatchObject([
+      await ledger.signing.concluded(submission?.id ?? "", "INCLUDED");
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
+      await ledger.signing.concluded(submission?.id ?? "", "CLOSED");
+      expect(await ledger.queues.refunds(NETWORK, 9)).toMatchObject([
         { key, state: "ASKED", paidIn: SETTLEMENT.transaction },
       ]);
       expect(await ledger.books.show(key)).toMatchObject({
@@ -366,7 +368,7 @@ export function describeRefunds(open: OpenLedger): void {
       for (let times = 0; times < MAX_DELIVERY_ATTEMPTS; times += 1) {
         await attempt(ledger, isRefundedLast, broken);
       }
-      expect(await ledger.refunds(NETWORK, 9)).toEqual([]);
+      expect(await ledger.queues.refunds(NETWORK, 9)).toEqual([]);
       expect(await ledger.books.show(key)).toMatchObject({ state: "SETTLED", refund: null });
     });
   });
@@ -425,7 +427,7 @@ export function describeRefunds(open: OpenLedger): void {
       kind: "settled",
       settlement: { ...SETTLEMENT, transaction: id },
     });
-    await ledger.concluded(id, "CLOSED", cost);
+    await ledger.signing.concluded(id, "CLOSED", cost);
     const kinds = async (): Promise<readonly string[]> =>
       (await ledger.books.accounts(ALL))
         .map(({ kind, route, count, amount }) => `${kind} of ${route || "-"}: ${count}, ${amount}`)

@@ -98,8 +98,8 @@ const submissions = fc
   .record({ index: fc.nat(3), state: fc.constantFrom("OPEN", "INCLUDED", "CLOSED") })
   .map(({ index, state }): Step => {
     const run: Operation = async (ledger) => {
-      const id = (await ledger.unfinished(NETWORK, ACCOUNT))[index]?.id;
-      if (id !== undefined) await ledger.concluded(id, state);
+      const id = (await ledger.signing.unfinished(NETWORK, ACCOUNT))[index]?.id;
+      if (id !== undefined) await ledger.signing.concluded(id, state);
     };
     return { name: `submission ${index} is ${state}`, run };
   });
@@ -156,7 +156,7 @@ export function describeSequences(open: OpenLedger): void {
               await place.live(life),
               new MemoryLedger({ store, life, time: place.time }),
             ] as const;
-            for (const ledger of pair) await ledger.reap();
+            for (const ledger of pair) await ledger.upkeep.reap();
             return pair;
           };
           let pair = await lives("life 0");
@@ -206,11 +206,13 @@ async function stateOf(ledger: Ledger): Promise<Readonly<Record<string, unknown>
   return {
     shown,
     counts: await ledger.books.counts(),
-    nonce: await ledger.nextAccountNonce(NETWORK, ACCOUNT),
-    unfinished: (await ledger.unfinished(NETWORK, ACCOUNT)).map(({ payments, ...rest }) => ({
-      ...rest,
-      payments: payments.toSorted((left, right) => left.key.localeCompare(right.key)),
-    })),
-    handedOvers: await ledger.handedOvers(10),
+    nonce: await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT),
+    unfinished: (await ledger.signing.unfinished(NETWORK, ACCOUNT)).map(
+      ({ payments, ...rest }) => ({
+        ...rest,
+        payments: payments.toSorted((left, right) => left.key.localeCompare(right.key)),
+      }),
+    ),
+    handedOvers: await ledger.queues.handedOvers(10),
   };
 }

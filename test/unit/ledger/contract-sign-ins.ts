@@ -38,19 +38,19 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
   const { key } = payment;
 
   const bought = async (
-    ledger: Pick<Ledger, "bought">,
+    ledger: Pick<Ledger, "signIns">,
     sale: Partial<typeof SALE> = {},
     payer = PAYER,
   ): Promise<readonly string[]> => {
-    const found = await ledger.bought(payer, { ...SALE, ...sale });
+    const found = await ledger.signIns.bought(payer, { ...SALE, ...sale });
     return found.map((each) => each.key);
   };
 
   const use = (
-    ledger: Pick<Ledger, "useSignIn">,
+    ledger: Pick<Ledger, "signIns">,
     nonce: string,
     payer = PAYER,
-  ): Promise<SignInVerdict> => ledger.useSignIn({ nonce, payer, untilMs: UNTIL_MS });
+  ): Promise<SignInVerdict> => ledger.signIns.use({ nonce, payer, untilMs: UNTIL_MS });
 
   it.each<[StartState, number]>([
     ["claimed", 0],
@@ -89,11 +89,13 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
     await bring(ledger, payment, state);
     const { network } = payment.request.paymentRequirements;
     const paid = { key, network, route: null, createdMs };
-    const purchases = await ledger.purchases(PAYER, null);
+    const purchases = await ledger.signIns.purchases(PAYER, null);
     expect(purchases).toEqual(Array.from({ length: count }, () => paid));
-    expect(await ledger.worker("a").purchases(PAYER.toUpperCase(), null)).toEqual(purchases);
-    expect(await ledger.purchases(`0x${"12".repeat(20)}`, null)).toEqual([]);
-    expect(await ledger.purchases(PAYER, ["GET /"])).toEqual([]);
+    expect(await ledger.worker("a").signIns.purchases(PAYER.toUpperCase(), null)).toEqual(
+      purchases,
+    );
+    expect(await ledger.signIns.purchases(`0x${"12".repeat(20)}`, null)).toEqual([]);
+    expect(await ledger.signIns.purchases(PAYER, ["GET /"])).toEqual([]);
   });
 
   it.each<[StartState, number]>([
@@ -105,7 +107,7 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
   ])("has had it in state %s, which counts for what its route grants: %i", async (state, count) => {
     const { ledger } = place();
     await bring(ledger, payment, state, { route: "GET /one" });
-    expect(await ledger.purchases(PAYER, ["GET /one"])).toHaveLength(count);
+    expect(await ledger.signIns.purchases(PAYER, ["GET /one"])).toHaveLength(count);
   });
 
   it("is told the newest of what it has paid for first, of the routes that are asked for alone", async () => {
@@ -122,7 +124,7 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
       await ledger.step(each.key, { kind: "delivered" });
     }
     const told = async (asked: readonly string[] | null) =>
-      (await ledger.purchases(PAYER, asked)).map((each) => each.key);
+      (await ledger.signIns.purchases(PAYER, asked)).map((each) => each.key);
     const [first, second, third] = [1, 2, 3].map((number) => examplePayment(number).key);
     expect(await told(null)).toEqual([third, second, first]);
     expect(await told(["GET /two"])).toEqual([third, first]);
@@ -235,18 +237,18 @@ export function describeSignIns(open: OpenLedger, can: LedgerCapabilities): void
 
   it("answers challenges by one secret, also after a restart", async () => {
     const { ledger } = place();
-    const made = await ledger.signInKey();
+    const made = await ledger.signIns.key();
     expect(made).toHaveLength(SIGN_IN_KEY_BYTES);
     expect(new Set(made).size).toBeGreaterThan(8);
     const next = await place().restart("second");
-    expect(Buffer.from(await next.signInKey())).toEqual(Buffer.from(made));
+    expect(Buffer.from(await next.signIns.key())).toEqual(Buffer.from(made));
   });
 
   if (can.severalLives) {
     it("is used once by two replicas, which have one secret", async () => {
       const one = place().ledger;
       const other = await place().live("second");
-      const [mine, theirs] = await Promise.all([one.signInKey(), other.signInKey()]);
+      const [mine, theirs] = await Promise.all([one.signIns.key(), other.signIns.key()]);
       expect(Buffer.from(mine)).toEqual(Buffer.from(theirs));
       const uses = Array.from({ length: 20 }, (_, number) => use(number % 2 ? one : other, "ab"));
       const verdicts = await Promise.all(uses);

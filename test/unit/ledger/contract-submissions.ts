@@ -57,7 +57,7 @@ export function describeSubmissions(open: OpenLedger): void {
           heldTransaction: null,
         })),
       });
-      const [stored] = await ledger.unfinished(NETWORK, ACCOUNT);
+      const [stored] = await ledger.signing.unfinished(NETWORK, ACCOUNT);
       expect({ ...stored, payments: byKey(stored?.payments ?? []) }).toEqual({
         ...submission,
         payments: byKey(submission.payments),
@@ -71,16 +71,16 @@ export function describeSubmissions(open: OpenLedger): void {
       await bring(ledger, first, "claimed");
       await bring(ledger, signed, "signed");
       await bring(ledger, second, "claimed");
-      const before = await ledger.nextAccountNonce(NETWORK, ACCOUNT);
+      const before = await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT);
       for (const bad of [signed, examplePayment(9)]) {
         expect(await word(sign(ledger, [first, bad, second]))).toBe("conflict");
       }
       expect(await word(sign(ledger, [first, first]))).toBe("conflict");
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBe(before);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(before);
       for (const { key } of [first, second]) {
         expect(await ledger.books.show(key)).toMatchObject({ state: "CLAIMED", submission: null });
       }
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toHaveLength(1);
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toHaveLength(1);
       await sign(ledger, [first, second]);
     });
 
@@ -93,7 +93,7 @@ export function describeSubmissions(open: OpenLedger): void {
         word(sign(ledger, [payment])),
       ]);
       expect(words.sort()).toEqual(["conflict", "ok"]);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
     });
 
     it("concurrent payments of one account with nonces that follow on each other", async () => {
@@ -103,11 +103,11 @@ export function describeSubmissions(open: OpenLedger): void {
       const unsigned = examplePayment(30);
       for (const payment of [unsigned, ...payments]) await bring(ledger, payment, "claimed");
       const account = { ...(await leaseOf(ledger)), seed: 4 };
-      const broken = ledger.signed([unsigned.key], account, () => {
+      const broken = ledger.signing.signed([unsigned.key], account, () => {
         throw new RangeError("no key");
       });
       const others = payments.map(({ key }) =>
-        ledger.signed([key], account, (nonce) => signWith(nonce)),
+        ledger.signing.signed([key], account, (nonce) => signWith(nonce)),
       );
       await expect(broken).rejects.toThrow(RangeError);
       const nonces = (await Promise.all(others)).map(({ variants }) => variants[0]?.accountNonce);
@@ -123,7 +123,7 @@ export function describeSubmissions(open: OpenLedger): void {
       const first = await sign(ledger, [moved, left]);
       await ledger.step(moved.key, { kind: "settled", settlement: SETTLEMENT });
       await ledger.step(left.key, { kind: "withdrawn" });
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toMatchObject([
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toMatchObject([
         {
           id: first.id,
           payments: [{ key: moved.key, state: "SETTLED", settledTransaction: "0xaa" }],
@@ -138,11 +138,11 @@ export function describeSubmissions(open: OpenLedger): void {
   describe("allocates account nonces", () => {
     it("starting from the chain's next nonce", async () => {
       const { ledger } = place();
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
       await leaseOf(ledger);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
       expect(await allocate(1, 7)).toBe(7);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBe(8);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBe(8);
     });
 
     it("without a gap or a repeat, whatever an older answer of the chain says", async () => {
@@ -162,16 +162,16 @@ export function describeSubmissions(open: OpenLedger): void {
       const { ledger } = place();
       expect(await allocate(1, 0)).toBe(0);
       expect(await allocate(2, 0, ACCOUNT.toLowerCase())).toBe(1);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT.toLowerCase())).toBe(2);
-      expect(await ledger.unfinished(NETWORK, ACCOUNT.toLowerCase())).toHaveLength(2);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT.toLowerCase())).toBe(2);
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT.toLowerCase())).toHaveLength(2);
     });
 
     it("apart for each account and network", async () => {
       const { ledger } = place();
       expect(await allocate(1, 0)).toBe(0);
       expect(await allocate(2, 0, PAYER)).toBe(0);
-      expect(await ledger.nextAccountNonce("base", ACCOUNT)).toBeUndefined();
-      expect(await ledger.unfinished("base", ACCOUNT)).toEqual([]);
+      expect(await ledger.signing.nextAccountNonce("base", ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.unfinished("base", ACCOUNT)).toEqual([]);
     });
 
     it("giving none away when signing throws, and keeping the claim", async () => {
@@ -179,12 +179,12 @@ export function describeSubmissions(open: OpenLedger): void {
       const payment = examplePayment(1);
       await bring(ledger, payment, "begun");
       const account = { ...(await leaseOf(ledger)), seed: 3 };
-      const broken = ledger.signed([payment.key], account, () => {
+      const broken = ledger.signing.signed([payment.key], account, () => {
         throw new RangeError("no key");
       });
       await expect(broken).rejects.toThrow(RangeError);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toEqual([]);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toEqual([]);
       expect((await sign(ledger, [payment])).variants).toEqual([signWith(0)]);
     });
 
@@ -194,10 +194,12 @@ export function describeSubmissions(open: OpenLedger): void {
       await bring(ledger, payment, "begun");
       const account = { ...(await leaseOf(ledger)), seed: 0 };
       for (const bytes of [signWith(9), signWith(0, PAYER)]) {
-        await expect(ledger.signed([payment.key], account, () => bytes)).rejects.toThrow(Error);
+        await expect(ledger.signing.signed([payment.key], account, () => bytes)).rejects.toThrow(
+          Error,
+        );
       }
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toEqual([]);
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toEqual([]);
     });
   });
 
@@ -209,7 +211,7 @@ export function describeSubmissions(open: OpenLedger): void {
       expect(await leaseOf(ledger, ACCOUNT.toLowerCase())).toMatchObject({ epoch: first.epoch });
       const second = await leaseOf(await place().restart("second"));
       expect(second.epoch).toBeGreaterThan(first.epoch);
-      await place().ledger.unlease(first);
+      await place().ledger.signing.unlease(first);
       expect(await leaseOf(place().ledger)).toEqual(second);
     });
 
@@ -218,11 +220,13 @@ export function describeSubmissions(open: OpenLedger): void {
       const payment = examplePayment(1);
       await bring(ledger, payment, "claimed");
       const lease = await leaseOf(ledger);
-      await ledger.unlease(lease);
-      await ledger.unlease(lease);
-      const late = ledger.signed([payment.key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
+      await ledger.signing.unlease(lease);
+      await ledger.signing.unlease(lease);
+      const late = ledger.signing.signed([payment.key], { ...lease, seed: 0 }, (nonce) =>
+        signWith(nonce),
+      );
       await expect(late).rejects.toThrow(LedgerConflict);
-      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
+      expect(await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT)).toBeUndefined();
       await sign(ledger, [payment]);
     });
 
@@ -231,14 +235,14 @@ export function describeSubmissions(open: OpenLedger): void {
       const payment = examplePayment(1);
       await bring(ledger, payment, "claimed");
       const lease = { ...(await leaseOf(ledger)), address: PAYER, seed: 0 };
-      const never = ledger.signed([payment.key], lease, (nonce) => signWith(nonce, PAYER));
+      const never = ledger.signing.signed([payment.key], lease, (nonce) => signWith(nonce, PAYER));
       await expect(never).rejects.toThrow(LedgerConflict);
     });
   });
 
   it("tells the accounts whose submissions are not all closed", async () => {
     const { ledger } = place();
-    expect(await ledger.unattended()).toEqual([]);
+    expect(await ledger.signing.unattended()).toEqual([]);
     const ids: string[] = [];
     for (const [number, address] of [ACCOUNT, PAYER].entries()) {
       const payment = examplePayment(number);
@@ -246,13 +250,13 @@ export function describeSubmissions(open: OpenLedger): void {
       ids.push((await sign(ledger, [payment], { address })).id);
     }
     const [first = "", second = ""] = ids;
-    await ledger.concluded(first, "CLOSED");
-    await ledger.concluded(second, "INCLUDED");
+    await ledger.signing.concluded(first, "CLOSED");
+    await ledger.signing.concluded(second, "INCLUDED");
     const { epoch } = await leaseOf(ledger, PAYER);
     const left = { network: NETWORK, address: PAYER.toLowerCase(), epoch };
-    expect(await ledger.unattended()).toEqual([left]);
+    expect(await ledger.signing.unattended()).toEqual([left]);
     const next = await place().restart("second");
-    expect(await next.unattended()).toEqual([left]);
+    expect(await next.signing.unattended()).toEqual([left]);
   });
 
   describe("keeps every variant of a submission", () => {
@@ -261,12 +265,12 @@ export function describeSubmissions(open: OpenLedger): void {
       const [lease, id] = await submit(ledger);
       const variants = [0, 1, 2].map((fee) => signWith(0, ACCOUNT, fee));
       time.nowMs += 9000;
-      for (const variant of variants) await ledger.replaced(lease, id, variant);
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toMatchObject([
+      for (const variant of variants) await ledger.signing.replaced(lease, id, variant);
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toMatchObject([
         { id, variants, signedMs: time.nowMs },
       ]);
-      await ledger.concluded(id, "INCLUDED");
-      await ledger.replaced(lease, id, signWith(0, ACCOUNT, 3));
+      await ledger.signing.concluded(id, "INCLUDED");
+      await ledger.signing.replaced(lease, id, signWith(0, ACCOUNT, 3));
     });
 
     it("and takes none for another nonce, another account, or after it is over", async () => {
@@ -274,15 +278,20 @@ export function describeSubmissions(open: OpenLedger): void {
       const [lease, id] = await submit(ledger);
       const other = await leaseOf(ledger, PAYER);
       const calls = [
-        () => ledger.replaced(lease, id, signWith(1, ACCOUNT, 1)),
-        () => ledger.replaced(lease, id, signWith(0, PAYER, 1)),
-        () => ledger.replaced(other, id, signWith(0, PAYER, 1)),
-        () => ledger.replaced(lease, "0xno", signWith(0, ACCOUNT, 1)),
-        () => ledger.replaced({ ...lease, epoch: lease.epoch + 1 }, id, signWith(0, ACCOUNT, 1)),
+        () => ledger.signing.replaced(lease, id, signWith(1, ACCOUNT, 1)),
+        () => ledger.signing.replaced(lease, id, signWith(0, PAYER, 1)),
+        () => ledger.signing.replaced(other, id, signWith(0, PAYER, 1)),
+        () => ledger.signing.replaced(lease, "0xno", signWith(0, ACCOUNT, 1)),
+        () =>
+          ledger.signing.replaced(
+            { ...lease, epoch: lease.epoch + 1 },
+            id,
+            signWith(0, ACCOUNT, 1),
+          ),
       ];
       for (const call of calls) await expect(call()).rejects.toThrow(LedgerConflict);
-      await ledger.concluded(id, "CLOSED");
-      const late = ledger.replaced(lease, id, signWith(0, ACCOUNT, 1));
+      await ledger.signing.concluded(id, "CLOSED");
+      const late = ledger.signing.replaced(lease, id, signWith(0, ACCOUNT, 1));
       await expect(late).rejects.toThrow(LedgerConflict);
     });
 
@@ -290,14 +299,14 @@ export function describeSubmissions(open: OpenLedger): void {
       const { ledger } = place();
       const [, id] = await submit(ledger);
       for (const state of ["OPEN", "INCLUDED", "INCLUDED", "OPEN", "INCLUDED"] as const) {
-        await ledger.concluded(id, state);
-        expect(await ledger.unfinished(NETWORK, ACCOUNT)).toMatchObject([{ id, state }]);
+        await ledger.signing.concluded(id, state);
+        expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toMatchObject([{ id, state }]);
       }
-      await ledger.concluded(id, "CLOSED");
-      await ledger.concluded(id, "CLOSED");
-      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toEqual([]);
-      await expect(ledger.concluded(id, "OPEN")).rejects.toThrow(LedgerConflict);
-      await expect(ledger.concluded("0xno", "CLOSED")).rejects.toThrow(LedgerConflict);
+      await ledger.signing.concluded(id, "CLOSED");
+      await ledger.signing.concluded(id, "CLOSED");
+      expect(await ledger.signing.unfinished(NETWORK, ACCOUNT)).toEqual([]);
+      await expect(ledger.signing.concluded(id, "OPEN")).rejects.toThrow(LedgerConflict);
+      await expect(ledger.signing.concluded("0xno", "CLOSED")).rejects.toThrow(LedgerConflict);
     });
 
     it("and lists those of an account in the order of their nonces, whatever their payments", async () => {
@@ -305,7 +314,7 @@ export function describeSubmissions(open: OpenLedger): void {
       for (const number of [1, 2, 3]) await allocate(number, 0);
       await ledger.step(examplePayment(1).key, { kind: "failed", failure: FAILURE });
       await ledger.step(examplePayment(3).key, { kind: "settled", settlement: SETTLEMENT });
-      const listed = await ledger.unfinished(NETWORK, ACCOUNT);
+      const listed = await ledger.signing.unfinished(NETWORK, ACCOUNT);
       expect(listed.map(({ variants }) => variants[0]?.accountNonce)).toEqual([0, 1, 2]);
       expect(listed.map(({ payments }) => payments[0]?.state)).toEqual([
         "FAILED",

@@ -38,8 +38,8 @@ export const LATER_MS = 1_740_672_154_000 + 30 * DAY_MS;
 
 /** Closes the submissions that carry a payment. */
 export async function close(ledger: Ledger): Promise<void> {
-  for (const { id } of await ledger.unfinished(NETWORK, ACCOUNT)) {
-    await ledger.concluded(id, "CLOSED");
+  for (const { id } of await ledger.signing.unfinished(NETWORK, ACCOUNT)) {
+    await ledger.signing.concluded(id, "CLOSED");
   }
 }
 
@@ -249,10 +249,10 @@ export function describeSweeping(open: OpenLedger): void {
       const endedMs = time.nowMs;
       time.nowMs = LATER_MS;
       expect(await sweep(ledger, LATER_MS)).toBe(0);
-      const [submission] = await ledger.unfinished(NETWORK, ACCOUNT);
-      await ledger.concluded(submission?.id ?? "", "INCLUDED");
+      const [submission] = await ledger.signing.unfinished(NETWORK, ACCOUNT);
+      await ledger.signing.concluded(submission?.id ?? "", "INCLUDED");
       expect(await sweep(ledger, LATER_MS)).toBe(0);
-      await ledger.concluded(submission?.id ?? "", "CLOSED");
+      await ledger.signing.concluded(submission?.id ?? "", "CLOSED");
       expect(await sweep(ledger, endedMs)).toBe(0);
       expect(await sweep(ledger, endedMs + 1)).toBe(1);
     });
@@ -263,12 +263,12 @@ export function describeSweeping(open: OpenLedger): void {
       for (const each of together) await bring(ledger, each, "claimed");
       const { id } = await sign(ledger, together);
       const raised = signWith(0, ACCOUNT, 1);
-      await ledger.replaced(await leaseOf(ledger), id, raised);
+      await ledger.signing.replaced(await leaseOf(ledger), id, raised);
       for (const each of together)
         await ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT });
       await ledger.step(key, { kind: "delivering" });
       await ledger.step(key, { kind: "delivered" });
-      await ledger.concluded(id, "CLOSED");
+      await ledger.signing.concluded(id, "CLOSED");
       time.nowMs = LATER_MS;
       expect(await sweep(ledger, LATER_MS)).toBe(1);
       const other = together[1]?.key;
@@ -281,7 +281,7 @@ export function describeSweeping(open: OpenLedger): void {
       // The names are free: whatever is signed next may have them.
       const next = examplePayment(3);
       await bring(ledger, next, "claimed");
-      const again = await ledger.signed(
+      const again = await ledger.signing.signed(
         [next.key],
         { ...(await leaseOf(ledger)), seed: 0 },
         (nonce) => {
@@ -302,7 +302,7 @@ export function describeSweeping(open: OpenLedger): void {
       await ledger.step(moved.key, { kind: "delivering" });
       await ledger.step(moved.key, { kind: "delivered" });
       for (const each of [failing, holding]) await ledger.step(each.key, { kind: "withdrawn" });
-      await ledger.concluded(id, "CLOSED");
+      await ledger.signing.concluded(id, "CLOSED");
       time.nowMs = LATER_MS;
       expect(await sweep(ledger, LATER_MS)).toBe(1);
       await ledger.step(failing.key, { kind: "failed", failure: FAILURE });

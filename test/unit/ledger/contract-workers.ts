@@ -134,9 +134,9 @@ export function describeWorkers(open: OpenLedger): void {
   it("what lives of workers hold is kept while their process lives, and freed when it is gone", async () => {
     const { ledger } = place();
     await ledger.worker("1").step(key, { kind: "claim", terms });
-    expect(await ledger.reap()).toBe(0);
+    expect(await ledger.upkeep.reap()).toBe(0);
     const next = await place().restart("second");
-    await next.reap();
+    await next.upkeep.reap();
     expect(await next.books.show(key)).toBeUndefined();
     expect(await word(next.worker("1").step(key, { kind: "claim", terms }))).toBe("granted");
   });

@@ -87,7 +87,7 @@ export function signWith(accountNonce: number, account = ACCOUNT, fee = 0): Stor
 
 /** The lease of an account, which has to be free or ours. */
 export async function leaseOf(ledger: Ledger, address = ACCOUNT): Promise<Lease> {
-  const lease = await ledger.lease(NETWORK, address);
+  const lease = await ledger.signing.lease(NETWORK, address);
   if (lease === undefined) throw new Error(`${address} is leased to another life`);
   return lease;
 }
@@ -100,7 +100,7 @@ export async function sign(
 ): Promise<StoredSubmission> {
   const keys = payments.map(({ key }) => key);
   const account = { ...(await leaseOf(ledger, address)), seed };
-  return ledger.signed(keys, account, (nonce) => signWith(nonce, address));
+  return ledger.signing.signed(keys, account, (nonce) => signWith(nonce, address));
 }
 
 /** How a call ended, in one word: an outcome's kind, what it returned, or `conflict`. */
@@ -262,11 +262,11 @@ export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<
 
 /** Those that were offered, and are this life's now. */
 export async function takeOffers(
-  ledger: Pick<Ledger, "offers" | "step">,
+  ledger: Pick<Ledger, "queues" | "step">,
   network: string,
   limit: number,
 ): Promise<readonly OfferedPayment[]> {
-  const offers = await ledger.offers(network, limit);
+  const offers = await ledger.queues.offers(network, limit);
   const take = ({ key, version }: OfferedPayment) => ledger.step(key, { kind: "take", version });
   const taken = await Promise.all(offers.map(take));
   return offers.filter((_, index) => taken[index] === "taken");
@@ -313,7 +313,7 @@ export async function sweep(
   await ledger.books.counts();
   for (let from: SweepPlace | undefined, isFirst = true; isFirst || from !== undefined;) {
     isFirst = false;
-    const swept = await ledger.sweep({ beforeMs, from, archive });
+    const swept = await ledger.upkeep.sweep({ beforeMs, from, archive });
     payments += swept.payments;
     from = swept.next;
   }

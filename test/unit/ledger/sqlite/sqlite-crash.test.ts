@@ -99,7 +99,7 @@ it(
       for (const line of lines.filter((each) => each.startsWith("signed "))) {
         nonces.push(Number(line.split(" ")[2]));
       }
-      const next = await ledger.nextAccountNonce(NETWORK, ACCOUNT);
+      const next = await ledger.signing.nextAccountNonce(NETWORK, ACCOUNT);
       expect(next ?? 0).toBeGreaterThan(Math.max(-1, ...nonces));
       await ledger.close();
     }

@@ -138,7 +138,7 @@ describe("a ledger of an older version", () => {
     for (const number of [7, 9]) {
       expect(await ledger.books.show(examplePayment(number).key)).toBeUndefined();
     }
-    const unfinished = await ledger.unfinished(NETWORK, ACCOUNT);
+    const unfinished = await ledger.signing.unfinished(NETWORK, ACCOUNT);
     expect(unfinished.map(({ variants, state }) => [variants, state])).toEqual([
       [[signWith(0)], "OPEN"],
       [[signWith(1)], "INCLUDED"],

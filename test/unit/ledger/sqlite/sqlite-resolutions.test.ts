@@ -64,7 +64,7 @@ describe("a question beside the process that has the ledger", () => {
     const { path, ledger } = await open("answered");
     const counts: number[] = [];
     const time = hurried(async () => {
-      counts.push(await ledger.resolveAsked());
+      counts.push(await ledger.upkeep.resolveAsked());
       return false;
     });
     expect(await resolveBeside({ path, time }, key, NOTE)).toEqual({
@@ -72,7 +72,7 @@ describe("a question beside the process that has the ledger", () => {
       state: "SETTLED",
     });
     expect(counts).toEqual([1]);
-    expect(await ledger.resolveAsked()).toBe(0);
+    expect(await ledger.upkeep.resolveAsked()).toBe(0);
     expect((await eventsOf(ledger)).filter((note) => note === NOTE.note)).toHaveLength(1);
     expect(left(path)).toBe(0);
   });
@@ -87,7 +87,7 @@ describe("a question beside the process that has the ledger", () => {
       "INSERT INTO resolutions (id, payment_key, resolution, asked_ms) VALUES (?, ?, ?, ?)",
       values,
     );
-    expect(await ledger.resolveAsked()).toBe(1);
+    expect(await ledger.upkeep.resolveAsked()).toBe(1);
     expect(answer()).toMatch(/"refused"/);
     // As one answers that does not know the verb of this one.
     const time = hurried(async () => {
@@ -108,7 +108,7 @@ describe("a question beside the process that has the ledger", () => {
     const forgetting = forgetAll(async (step) => {
       steps += 1;
       if (steps > 1) return forgetBeside(beside, step);
-      return { ...(await ledger.forget(step)), payments: 25, next: step.from ?? null };
+      return { ...(await ledger.upkeep.forget(step)), payments: 25, next: step.from ?? null };
     }, ask);
     await expect(forgetting).rejects.toThrow(
       /^25 payments are erased, and then no more: ask again/,
@@ -122,7 +122,7 @@ describe("a question beside the process that has the ledger", () => {
     const { path, ledger } = await open("unanswered");
     const asking = resolveBeside({ path, time: hurried(async () => true) }, key, NOTE);
     await expect(asking).rejects.toThrow(LedgerUnavailable);
-    expect(await ledger.resolveAsked()).toBe(0);
+    expect(await ledger.upkeep.resolveAsked()).toBe(0);
     expect(await eventsOf(ledger)).not.toContain(NOTE.note);
     expect(left(path)).toBe(0);
   });
@@ -139,12 +139,14 @@ describe("a question beside the process that has the ledger", () => {
     };
     ask("old", ANSWER_MS + 1_000);
     ask("older", 10 * ANSWER_MS);
-    expect(await ledger.resolveAsked()).toBe(0);
+    expect(await ledger.upkeep.resolveAsked()).toBe(0);
     expect(left(path)).toBe(1);
     // More than are carried out at once: the rest comes with the next look, though nobody writes meanwhile.
     for (let number = 0; number < 65; number += 1) ask(String(number), 0);
     database.close();
-    expect([await ledger.resolveAsked(), await ledger.resolveAsked()]).toEqual([64, 1]);
-    expect(await ledger.resolveAsked()).toBe(0);
+    expect([await ledger.upkeep.resolveAsked(), await ledger.upkeep.resolveAsked()]).toEqual([
+      64, 1,
+    ]);
+    expect(await ledger.upkeep.resolveAsked()).toBe(0);
   });
 });

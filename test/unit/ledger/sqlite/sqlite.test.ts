@@ -97,8 +97,8 @@ describe("the SQLite file", () => {
       expect(await word(next.step(key, { kind: "claim", terms: other }))).toBe("spent");
       const { owed } = await next.recall(examplePayment(2).request.paymentPayload, terms);
       expect(owed.map((each) => each.key)).toEqual([key]);
-      expect(await next.bought(PAYER, terms)).toHaveLength(1);
-      expect(await next.bought(PAYER, other)).toEqual([]);
+      expect(await next.signIns.bought(PAYER, terms)).toHaveLength(1);
+      expect(await next.signIns.bought(PAYER, other)).toEqual([]);
       await next.close();
     }
     database.close();
@@ -199,11 +199,11 @@ describe("the SQLite file", () => {
   it("never signs a payment with an account of another network", async () => {
     const ledger = await open();
     await bring(ledger, payment, "claimed");
-    const lease = await ledger.lease("base", ACCOUNT);
+    const lease = await ledger.signing.lease("base", ACCOUNT);
     if (lease === undefined) throw new Error("a free account");
-    const signed = ledger.signed([key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
+    const signed = ledger.signing.signed([key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
     await expect(signed).rejects.toThrow(LedgerConflict);
-    expect(await ledger.nextAccountNonce("base", ACCOUNT)).toBeUndefined();
+    expect(await ledger.signing.nextAccountNonce("base", ACCOUNT)).toBeUndefined();
     await ledger.close();
   });
 
@@ -333,10 +333,10 @@ describe("the SQLite file", () => {
     beside.exec(`CREATE TRIGGER refuses BEFORE UPDATE ON payments WHEN new.state = 'SETTLED'
       BEGIN SELECT RAISE(ABORT, 'not now'); END`);
     await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
-    await expect(ledger.concluded(id, "INCLUDED")).rejects.toThrow("not now");
+    await expect(ledger.signing.concluded(id, "INCLUDED")).rejects.toThrow("not now");
     expect(stored()).toEqual(["SIGNED", "OPEN"]);
     beside.exec("DROP TRIGGER refuses");
-    await ledger.concluded(id, "INCLUDED");
+    await ledger.signing.concluded(id, "INCLUDED");
     expect(stored()).toEqual(["SETTLED", "INCLUDED"]);
     beside.close();
     await ledger.close();
@@ -358,7 +358,7 @@ describe("the SQLite file", () => {
     const ledger = await open();
     await bring(ledger, payment, "claimed");
     const { signal } = new AbortController();
-    const waits = [ledger.changed(key, 1, signal), ledger.offered(signal)];
+    const waits = [ledger.changed(key, 1, signal), ledger.queues.offered(signal)];
     await ledger.close();
     await Promise.all(waits);
     await ledger.changed(key, 1, signal);
@@ -367,10 +367,10 @@ describe("the SQLite file", () => {
   it("tells of an offer that came between two waits, once", async () => {
     const ledger = await open();
     await bring(ledger, payment, "offered");
-    await ledger.offered(new AbortController().signal);
+    await ledger.queues.offered(new AbortController().signal);
     const controller = new AbortController();
     const steps: string[] = [];
-    const wait = ledger.offered(controller.signal).then(() => steps.push("offered"));
+    const wait = ledger.queues.offered(controller.signal).then(() => steps.push("offered"));
     await ledger.ping();
     steps.push("a transaction later");
     controller.abort();

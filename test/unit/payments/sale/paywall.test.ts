@@ -167,9 +167,9 @@ describe("a settlement whose outcome is unknown", () => {
     const { key } = examplePayment(1);
     facilitator.onSettle = async (request, { idempotencyKey }) => {
       await ledger.step(key, { kind: "begin", request, caller: idempotencyKey });
-      const lease = await ledger.lease("base-sepolia", PAYER);
+      const lease = await ledger.signing.lease("base-sepolia", PAYER);
       if (lease === undefined) throw new Error("no lease");
-      await ledger.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
+      await ledger.signing.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
         transaction: TRANSACTION,
         raw: "0x02",
         account: PAYER,

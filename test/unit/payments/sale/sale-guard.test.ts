@@ -377,7 +377,7 @@ describe("limits of an hour", () => {
     const caller = "a gateway";
     await ledger.step(other.key, { kind: "begin", request: other.request, caller });
     const { id } = await sign(ledger, [other]);
-    await ledger.concluded(id, "INCLUDED", { feeAtomic: "100", ...MOVED });
+    await ledger.signing.concluded(id, "INCLUDED", { feeAtomic: "100", ...MOVED });
     expect((await ledger.budgets.counted([gasBudget(NETWORK)])).get(gasBudget(NETWORK))).toBe(100);
     await look();
     expect([...guard.stops.keys()]).toEqual([`network ${NETWORK}`]);

@@ -104,7 +104,7 @@ describe("who has signed in", () => {
 
   test("gets nothing of what the ledger finds of somebody whose name is spelled alike", async () => {
     const at = await stage((ledger) => {
-      const bought = async () => ledger.bought(PAYER, { binding, target });
+      const bought = async () => ledger.signIns.bought(PAYER, { binding, target });
       return new Proxy(ledger, {
         get: (of, name) => {
           const member: unknown = name === "bought" ? bought : Reflect.get(of, name);
@@ -135,7 +135,7 @@ describe("who has signed in", () => {
     await buy(at);
     for (let count = 0; count < MAX_SIGN_INS_PER_PAYER; count += 1) {
       const use = { nonce: `used ${count}`, payer: PAYER, untilMs: at.time.now() + 300_000 };
-      expect(await at.ledger.useSignIn(use)).toBe("first");
+      expect(await at.ledger.signIns.use(use)).toBe("first");
     }
     const crowded = await at.paywall.admitSignedIn(signIn(at), elsewhere);
     expect(crowded).toEqual({ kind: "limited", seconds: 60 });
@@ -199,7 +199,7 @@ describe("a signature that is no key's of the account", () => {
     await buy(at);
     const once = signIn(at);
     const down = new LedgerUnavailable("away");
-    const looking = vi.spyOn(at.ledger, "bought").mockRejectedValueOnce(down);
+    const looking = vi.spyOn(at.ledger.signIns, "bought").mockRejectedValueOnce(down);
     const admission = await at.paywall.admitSignedIn(once, elsewhere);
     expect(looking).toHaveBeenCalled();
     expect(admission).toMatchObject({

@@ -62,7 +62,8 @@ test("a payment whose row was swept is answered as before, though it has expired
   await time.advance(100 * DAY_MS);
   await ledger.books.counts();
   expect(
-    (await ledger.sweep({ beforeMs: time.now(), from: undefined, archive: undefined })).payments,
+    (await ledger.upkeep.sweep({ beforeMs: time.now(), from: undefined, archive: undefined }))
+      .payments,
   ).toBe(1);
   facilitator.judge = () => ({
     isValid: false,

@@ -52,10 +52,10 @@ describe("payments that name the account that settles them", () => {
 
   test("do not wait for each other to be signed", async () => {
     const at = await openEngine({ accounts, members });
-    const signed = at.ledger.signed.bind(at.ledger);
+    const signed = at.ledger.signing.signed.bind(at.ledger.signing);
     const together = Promise.withResolvers<void>();
     let asked = 0;
-    at.ledger.signed = async (...parameters) => {
+    at.ledger.signing.signed = async (...parameters) => {
       asked += 1;
       if (asked === 3) together.resolve();
       await together.promise;
@@ -81,8 +81,11 @@ describe("payments that name the account that settles them", () => {
     let offers = 0;
     const at = await openEngine({ accounts, members, isStarted: false });
     const { ledger } = at;
-    const real = { lease: ledger.lease.bind(ledger), step: ledger.step.bind(ledger) };
-    ledger.lease = async (network, address) =>
+    const real = {
+      lease: ledger.signing.lease.bind(ledger.signing),
+      step: ledger.step.bind(ledger),
+    };
+    ledger.signing.lease = async (network, address) =>
       address === ACCOUNT ? undefined : real.lease(network, address);
     ledger.step = async (key, transition) => {
       if (transition.kind === "offer") offers += 1;
@@ -101,7 +104,7 @@ describe("payments that name the account that settles them", () => {
     expect(await ledger.outcome(key)).toMatchObject({ kind: "pending" });
     expect(at.chain.sent).toEqual([]);
 
-    ledger.lease = real.lease;
+    ledger.signing.lease = real.lease;
     await at.time.advance(2_000);
     await at.facilitator.recover();
     await at.time.until(async () => (await ledger.outcome(key)).kind === "settled");
@@ -151,7 +154,7 @@ describe("late looks", () => {
     at.chain.isFinal = true;
     await at.time.advance(15_000);
     await at.time.of(at.facilitator.recover());
-    const left = await at.ledger.unfinished("base-sepolia", ACCOUNT);
+    const left = await at.ledger.signing.unfinished("base-sepolia", ACCOUNT);
     expect(left).toEqual([]);
   });
 });
@@ -186,7 +189,7 @@ describe("transactions that stand alone", () => {
     });
     const answer = settle(at, first(1));
     expect(await at.time.of(answer)).toMatchObject({ errorReason: "invalid_transaction_state" });
-    const open = () => at.ledger.unfinished("base-sepolia", ACCOUNT);
+    const open = () => at.ledger.signing.unfinished("base-sepolia", ACCOUNT);
     expect(await open()).toMatchObject([{ state: "INCLUDED" }]);
     for (let round = 0; round < 10; round += 1) {
       await at.time.advance(30_000);

@@ -50,7 +50,7 @@ beforeEach(() => {
   decided = Promise.withResolvers();
   purses = new ContestedPurses(reader, {
     ledger: {
-      spends: async () => under,
+      signing: { spends: async () => under },
       changed: async (_key, _version, signal) => {
         const ended = new Promise((end) => signal.addEventListener("abort", end, { once: true }));
         await Promise.race([decided.promise, ended]);

@@ -20,6 +20,7 @@ import { checksumAddress } from "../../../../src/x402/address.ts";
 import { isEvmPayload, paymentKey, type PaymentKey } from "../../../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, SettleResponse } from "../../../../src/x402/x402.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
+import { over } from "../../../support/over.ts";
 import { exampleRequest, PAYER } from "./example-request.ts";
 import { ACCOUNT, ScriptedChain, type ScriptOptions } from "./scripted-mechanism.ts";
 
@@ -38,8 +39,12 @@ export interface EngineStageOptions extends ScriptOptions {
   readonly foreign?: ForeignRule;
   /** Default: SQLite in memory. */
   readonly on?: Ledger;
-  /** Methods of the ledger that do something else. */
-  readonly ledger?: Partial<Ledger>;
+  /** Methods of parts of the ledger that do something else. */
+  readonly ledger?: {
+    readonly signing?: Partial<Ledger["signing"]>;
+    readonly queues?: Partial<Ledger["queues"]>;
+    readonly upkeep?: Partial<Ledger["upkeep"]>;
+  };
   /** Before each transition that is asked of the ledger; what it throws is what the ledger throws. */
   readonly onStep?: (kind: TransitionKind) => unknown;
   readonly isOpen?: () => boolean;
@@ -92,17 +97,17 @@ function chainsOf(
 }
 
 /** The real ledger with some methods replaced. */
-function overriding(real: Ledger, { ledger, onStep }: EngineStageOptions): Ledger {
+function overriding(real: Ledger, { ledger = {}, onStep }: EngineStageOptions): Ledger {
   const step: Ledger["step"] = async (key, transition) => {
     await onStep?.(transition.kind);
     return real.step(key, transition);
   };
-  const instead: Partial<Ledger> = { ...ledger, ...(onStep && { step }) };
-  return new Proxy(real, {
-    get(target, name) {
-      const method: unknown = Reflect.get(name in instead ? instead : target, name);
-      return typeof method === "function" ? method.bind(target) : method;
-    },
+  const { signing = {}, queues = {}, upkeep = {} } = ledger;
+  return over(real, {
+    signing: over(real.signing, signing),
+    queues: over(real.queues, queues),
+    upkeep: over(real.upkeep, upkeep),
+    ...(onStep && { step }),
   });
 }
 
@@ -160,7 +165,7 @@ export const unavailable = () => Promise.reject(new LedgerUnavailable("disk full
 
 /** The submissions of our first account that are not closed. */
 export const unfinished = ({ ledger }: EngineStage, account = ACCOUNT) =>
-  ledger.unfinished("base-sepolia", account);
+  ledger.signing.unfinished("base-sepolia", account);
 
 /** A counter's samples, without the comments. */
 export async function samplesOf(metrics: Metrics, name: string): Promise<readonly string[]> {

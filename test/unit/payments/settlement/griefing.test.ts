@@ -57,8 +57,8 @@ function settleWallets(at: EngineStage, wallets: readonly number[]): Promise<Set
 /** Keeps the sender at work on whatever it signs next, until the test calls what is returned. */
 function holdSignature({ ledger }: EngineStage): () => void {
   const held = Promise.withResolvers<void>();
-  const signed = ledger.signed.bind(ledger);
-  ledger.signed = async (...parameters) => {
+  const signed = ledger.signing.signed.bind(ledger.signing);
+  ledger.signing.signed = async (...parameters) => {
     await held.promise;
     return signed(...parameters);
   };

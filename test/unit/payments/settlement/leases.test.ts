@@ -82,9 +82,9 @@ describe("two lives with one account", () => {
     const lives = new Lives();
     const [one, two] = [await lives.open("one"), await lives.open("two")];
     const [late, judged] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const offers = one.ledger.offers.bind(one.ledger);
+    const offers = one.ledger.queues.offers.bind(one.ledger);
     let rounds = 0;
-    one.ledger.offers = async (...asked) => {
+    one.ledger.queues.offers = async (...asked) => {
       const found = await offers(...asked);
       if (found.length > 0 && (rounds += 1) === 1) await late.promise;
       return found;
@@ -135,7 +135,7 @@ describe("two lives with one account", () => {
 
   test("wait for a signer, and say that they do not know, when there is none", async () => {
     const lives = new Lives();
-    const two = await lives.open("two", { ledger: { lease: async () => undefined } });
+    const two = await lives.open("two", { ledger: { signing: { lease: async () => undefined } } });
     const late = lives.time.of(faultOf(settle(two, payment(1), { patienceMs: 5_000 })));
     expect(await late).toMatchObject({ kind: "unknown" });
     expect(lives.chain.count("prepare")).toBe(0);
@@ -145,7 +145,7 @@ describe("two lives with one account", () => {
   test("do not know either when the time is up while they offer it", async () => {
     const lives = new Lives();
     const two = await lives.open("two", {
-      ledger: { lease: async () => undefined },
+      ledger: { signing: { lease: async () => undefined } },
       onStep: (kind) => kind === "offer" && lives.time.sleep(10_000),
     });
     const late = lives.time.of(faultOf(settle(two, payment(1), { patienceMs: 5_000 })));
@@ -192,7 +192,7 @@ describe("a life that ends", () => {
 
   test("in a crash before it signed leaves what it offered to the next", async () => {
     const lives = new Lives();
-    const one = await lives.open("one", { ledger: { lease: async () => undefined } });
+    const one = await lives.open("one", { ledger: { signing: { lease: async () => undefined } } });
     void settle(one, payment(1), { key: "old" }).catch(() => undefined);
     await lives.time.advance(100);
     lives.store.kill("one");
@@ -232,7 +232,9 @@ describe("a life that was taken for dead", () => {
     lives.store.leases.set(name ?? "", { holder: "two", epoch: 9 });
     await lives.time.advance(60_000);
     expect(new Set(lives.chain.sent)).toEqual(new Set(["0x0"]));
-    expect((await one.ledger.unfinished("base-sepolia", ACCOUNT))[0]?.variants.length).toBe(1);
+    expect((await one.ledger.signing.unfinished("base-sepolia", ACCOUNT))[0]?.variants.length).toBe(
+      1,
+    );
     expect(lives.chain.count("raise")).toBe(1);
   });
 });
@@ -437,9 +439,8 @@ describe("a payment withdrawn from its batch", () => {
       maxTogether: 10,
       onStep: (kind) => kind === "offer" && ++offers === 1 && unavailable(),
       ledger: {
-        async signed(...all) {
-          if (failing) return unavailable();
-          return at.ledger.signed(...all);
+        signing: {
+          signed: (...all) => (failing ? unavailable() : at.ledger.signing.signed(...all)),
         },
       },
     });
@@ -460,7 +461,11 @@ describe("a payment withdrawn from its batch", () => {
       let failing = false;
       const at: EngineStage = await lives.open("one", {
         maxTogether: 10,
-        ledger: { signed: (...all) => (failing ? unavailable() : at.ledger.signed(...all)) },
+        ledger: {
+          signing: {
+            signed: (...all) => (failing ? unavailable() : at.ledger.signing.signed(...all)),
+          },
+        },
       });
       const key = "its buyer's";
       const { second } = await withdrawn(at, key);

@@ -15,7 +15,7 @@ import {
 
 describe("a settlement that the ledger does not answer for", () => {
   test("when the bytes were to be stored is unknown, and nothing is sent", async () => {
-    const at = await openEngine({ ledger: { signed: unavailable } });
+    const at = await openEngine({ ledger: { signing: { signed: unavailable } } });
     const fault = await at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
     expect(fault).toMatchObject({ kind: "unknown", code: "unexpected_settle_error" });
     expect(at.chain.sent).toEqual([]);
@@ -28,10 +28,12 @@ describe("a settlement that the ledger does not answer for", () => {
     let isLost = true;
     const at: EngineStage = await openEngine({
       ledger: {
-        async signed(...all) {
-          const stored = await at.ledger.signed(...all);
-          if (isLost) return unavailable();
-          return stored;
+        signing: {
+          async signed(...all) {
+            const stored = await at.ledger.signing.signed(...all);
+            if (isLost) return unavailable();
+            return stored;
+          },
         },
       },
     });
@@ -92,9 +94,11 @@ describe("a claim of a resource server", () => {
     const preparing = Promise.withResolvers<void>();
     const at: EngineStage = await openEngine({
       ledger: {
-        async signed(...all) {
-          await preparing.promise;
-          return at.ledger.signed(...all);
+        signing: {
+          async signed(...all) {
+            await preparing.promise;
+            return at.ledger.signing.signed(...all);
+          },
         },
       },
     });
@@ -121,7 +125,7 @@ test("a ledger that cannot be tidied up keeps recovery from nothing else", async
     chain,
     time,
     on,
-    ledger: { reap: unavailable },
+    ledger: { upkeep: { reap: unavailable } },
     isStarted: false,
   });
   await expect(after.facilitator.recover()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });

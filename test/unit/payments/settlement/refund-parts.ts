@@ -38,11 +38,13 @@ export function behind(
 ): RefundsOptions["ledger"] {
   const failed = new Set<string>();
   return {
-    refunds: async (network, limit, state) =>
-      [...others, sale]
-        .filter((each) => each.network === network && each.state === (state ?? each.state))
-        .filter(({ key }) => !failed.has(key))
-        .slice(0, limit),
+    queues: {
+      refunds: async (network, limit, state) =>
+        [...others, sale]
+          .filter((each) => each.network === network && each.state === (state ?? each.state))
+          .filter(({ key }) => !failed.has(key))
+          .slice(0, limit),
+    },
     outcome: (key) => ledger.outcome(key),
     step(key, transition) {
       const { to } = Object(transition);

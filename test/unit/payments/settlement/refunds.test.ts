@@ -110,7 +110,7 @@ function mechanismsOf({
 
 function noting(kept: RefundsOptions["ledger"]): RefundsOptions["ledger"] {
   return {
-    refunds: (...asked) => kept.refunds(...asked),
+    queues: kept.queues,
     outcome: (key) => kept.outcome(key),
     async step(key, transition) {
       const outcome = await kept.step(key, transition);

@@ -231,7 +231,7 @@ describe("several lanes", () => {
     expect(await at.time.of(settle(at, payment(1)))).toMatchObject({ success: true });
     expect(await at.time.of(settle(at, payment(2)))).toMatchObject({ success: true });
     expect(at.chain.count("prepare")).toBe(3);
-    expect(await at.ledger.nextAccountNonce("base-sepolia", ACCOUNT)).toBeUndefined();
+    expect(await at.ledger.signing.nextAccountNonce("base-sepolia", ACCOUNT)).toBeUndefined();
   });
 
   test("give up when none of them can pay, and the payment stays good", async () => {
@@ -318,7 +318,7 @@ describe("a queue", () => {
         version: 2,
       }));
     };
-    const at = await openEngine({ ledger: { offers: offer }, isStarted: false });
+    const at = await openEngine({ ledger: { queues: { offers: offer } }, isStarted: false });
     const held = Promise.withResolvers<void>();
     at.chain.hold("inspect", held.promise);
     for (let round = 0; round < ROUNDS; round += 1) await at.facilitator.recover();

@@ -199,7 +199,11 @@ describe("a submission that stays out of the blocks", () => {
   test("is not replaced by what the ledger has not stored", async () => {
     let isDown = true;
     const { at, settling } = await withOneInTheAir({
-      ledger: { replaced: (...all) => (isDown ? unavailable() : at.ledger.replaced(...all)) },
+      ledger: {
+        signing: {
+          replaced: (...all) => (isDown ? unavailable() : at.ledger.signing.replaced(...all)),
+        },
+      },
     });
     await at.time.until(() => at.chain.count("raise") === 1);
     await at.time.advance(LOOK_MS);
