@@ -163,7 +163,9 @@ function readDollars(text: string, words: readonly string[]): Result<DollarPrice
 /** Only where there is no doubt: a wrong hint about a price costs money. */
 function dollarHint(text: string): string | undefined {
   if (/^\$?-/.test(text)) return "a price is above zero; what costs nothing is free";
-  const near = /^\$? ?([0-9]*)(\.[0-9]+)? ?(?:\$|usdc?|dollars?)?$/i.exec(text);
+  // Behind a nought no comma stands between thousands.
+  const pointed = text.replace(/^(\$? ?0),/, "$1.");
+  const near = /^\$? ?([0-9]*)(\.[0-9]+)? ?(?:\$|usdc?|dollars?)?$/i.exec(pointed);
   if (near === null) return undefined;
   const [, whole = "", fraction = ""] = near;
   const dollars = `$${whole === "" ? "0" : whole}${fraction}`;

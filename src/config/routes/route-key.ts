@@ -99,6 +99,10 @@ function readMethods(text: string, pattern: string): Result<readonly string[] | 
   const methods: string[] = [];
   for (const token of tokens) {
     const method = readMethod(token.toUpperCase());
+    const several = token.toUpperCase().split("|");
+    if (several.length > 1 && several.every((each) => readMethod(each).ok)) {
+      return refuse("methods have commas between", `${several.join(",")} ${pattern}`);
+    }
     if (!method.ok) return method;
     if (methods.includes(method.value)) {
       const spelling = `${[...new Set(canonical.trim().split(","))].join()} ${pattern}`;
