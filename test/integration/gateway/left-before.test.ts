@@ -94,6 +94,21 @@ describe("a buyer who leaves before the answer", () => {
     expect(await paid(shop)).toMatchObject(left);
   });
 
+  test("to what may have been carried out is not paid back for what the backend fails then", async () => {
+    const shop = await shopOf(
+      (_request, response) => {
+        if (shop.asked.length === 1) setTimeout(() => response.end(LARGE), LATE_MS);
+        else response.writeHead(503).end();
+      },
+      { refundsLast: true },
+    );
+    await leaveBefore(shop, "POST");
+    for (const _attempt of [2, 3])
+      expect(await buy(shop, { method: "POST" })).toMatchObject({ status: 503 });
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
+    expect(await paid(shop)).toMatchObject(refused);
+  });
+
   test("and sends too much then gets nothing back by itself", async () => {
     const sent = { method: "POST", body: ["some", "more than that"] };
     const shop = await shopOf((_request, response) => void response.writeHead(503).end(), {
