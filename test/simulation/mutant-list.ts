@@ -407,17 +407,6 @@ export const MUTANTS: readonly Mutant[] = [
     unit: "test/unit/ledger/memory-ledger.test.ts",
   },
   {
-    name: "stores the name of a purchase that is free again later than who takes it",
-    changes: [
-      {
-        file: "src/ledger/sqlite/sqlite-core.ts",
-        find: "const isStoredNow = (step.next === null || isFreed) &&",
-        put: "const isStoredNow = step.next === null &&",
-      },
-    ],
-    unit: "test/unit/ledger/sqlite/sqlite-contract.test.ts",
-  },
-  {
     name: "signs an offer again that another round has taken",
     changes: [
       {

@@ -18,7 +18,7 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   caughtBy(
     "test/unit/ledger/sqlite/sqlite.test.ts",
     "tells a buyer to pay anew before it has stored that he is paid back",
-    { file: CORE, find: "isStoredNow || isPaidBack ||", put: "isStoredNow ||" },
+    { file: CORE, find: "isStoredNow || isFailed ||", put: "isStoredNow ||" },
   ),
   {
     name: "answers before it has stored what no crash may undo",

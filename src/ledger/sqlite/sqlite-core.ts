@@ -152,14 +152,11 @@ export class SqliteCore {
     const change = this.#judge(key, by, judge);
     const { step } = change;
     if (step.next === undefined) return step.outcome;
-    const identifier = change.before?.identifier ?? null;
-    // Else another payment that has it next could be stored first.
-    const isFreed = identifier !== null && step.next?.identifier !== identifier;
-    const isStoredNow = (step.next === null || isFreed) && !this.#hand.isOnlyHere(key);
-    // Whoever asks next is told to pay anew.
-    const isPaidBack = step.next?.state === "FAILED";
+    const isStoredNow = step.next === null && !this.#hand.isOnlyHere(key);
+    // Whoever asks next is told to pay anew; and what its identifier names next could be stored before it.
+    const isFailed = step.next?.state === "FAILED";
     const isLarge = (step.answer?.response.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
-    if (isStoredNow || isPaidBack || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
+    if (isStoredNow || isFailed || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
       return this.write(() => this.take(key, by, judge).outcome);
     }
     this.#hand.apply(change);
