@@ -23,6 +23,8 @@ export interface Exploration {
   readonly isAfter?: boolean;
   /** Of first faults, and of second ones, only each so many-th, for a short look. */
   readonly strides?: { readonly first: number; readonly second: number };
+  /** Of first faults only those whose place leaves `rest` when it is divided by `by`. Default: all. */
+  readonly part?: { readonly rest: number; readonly by: number };
 }
 
 /** The worlds that are explored: one life, one that cannot sign beside one that can, and two workers. */
@@ -41,8 +43,9 @@ export async function exploreAll(exploration: Exploration): Promise<boolean> {
 
 async function explore(
   mode: Mode,
-  { print, pairs, isAfter = false, strides = { first: 1, second: 1 } }: Exploration,
+  { print, pairs, isAfter = false, ...some }: Exploration,
 ): Promise<boolean> {
+  const { strides = { first: 1, second: 1 }, part = { rest: 0, by: 1 } } = some;
   const started = performance.now();
   let worlds = 0;
   let failed = 0;
@@ -59,7 +62,7 @@ async function explore(
   const seconds: readonly Fault[] = pairs ? FAULTS : FAILURES;
   let pairsSeen = 0;
   for (const [index, first] of faultsAt(points, FAULTS).entries()) {
-    if (index % strides.first !== 0) continue;
+    if (index % strides.first !== 0 || index % part.by !== part.rest) continue;
     const outcome = await run([first]);
     if (!pairs && !isCrash(first)) continue;
     for (const second of faultsAt(pointsOf(outcome), seconds)) {
@@ -70,7 +73,8 @@ async function explore(
   }
   const elapsed = ((performance.now() - started) / 1000).toFixed(1);
   const counts = `${points.length} points, ${worlds} worlds in ${elapsed} s, ${failed} failed`;
-  print(`exhaustive, ${mode}${isAfter ? ", settled after" : ""}: ${counts}`);
+  const told = part.by === 1 ? "" : `, part ${part.rest + 1} of ${part.by}`;
+  print(`exhaustive, ${mode}${isAfter ? ", settled after" : ""}${told}: ${counts}`);
   return failed === 0;
 }
 

@@ -19,9 +19,11 @@ export type Print = (line: string) => void;
 
 /**
  * Seeds that one process runs at most: lives that crash leave promises and signals that nothing ever ends,
- * and Node.js keeps composite signals with listeners for good.
+ * and Node.js keeps composite signals with listeners for good, a megabyte for each world.
  */
-const SEEDS_A_PROCESS = 2_000;
+const SEEDS_A_PROCESS = 250;
+/** Processes for one mode of the exhaustive worlds, for the same reason. */
+const PARTS = 8;
 
 /** Up to here worlds have no redirects and no downloads that are fetched again: what was found in them is found again. */
 const LAST_PLAIN_SEED = 300_000;
@@ -66,13 +68,16 @@ export async function runSeeds(range: Range, jobs: number, print: Print): Promis
 
 async function beside(range: Range, jobs: number, print: Print): Promise<boolean> {
   const size = Math.min(SEEDS_A_PROCESS, Math.ceil((range.to - range.from + 1) / jobs));
+  const mode = range.modes.length === 1 ? ["--mode", ...range.modes] : [];
+  const flags = [...(range.isFirstOnly ? ["--first"] : []), ...mode];
   let next = range.from;
   let failures = 0;
   const work = async (): Promise<void> => {
     while (next <= range.to && !(range.isFirstOnly && failures > 0)) {
       const from = next;
       next = from + size;
-      if (!(await runApart(range, from, Math.min(range.to, from + size - 1)))) failures += 1;
+      const seeds = ["--seeds", `${from}..${Math.min(range.to, from + size - 1)}`];
+      if (!(await runApart([...seeds, ...flags]))) failures += 1;
     }
   };
   await Promise.all(Array.from({ length: jobs }, work));
@@ -80,11 +85,27 @@ async function beside(range: Range, jobs: number, print: Print): Promise<boolean
   return failures === 0;
 }
 
+/** Every part of the exhaustive worlds, each in a process of its own. True when every world kept every promise. */
+export async function exploreBeside(
+  modes: readonly Mode[],
+  flags: readonly string[],
+  jobs: number,
+): Promise<boolean> {
+  const parts = modes.flatMap((mode) =>
+    Array.from({ length: PARTS }, (_, rest) => ["--mode", mode, "--part", `${rest}/${PARTS}`]),
+  );
+  let isKept = true;
+  const work = async (): Promise<void> => {
+    for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+      isKept = (await runApart(["--exhaustive", ...flags, ...part])) && isKept;
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
+  return isKept;
+}
+
 /** In a process of its own. */
-async function runApart(range: Range, from: number, to: number): Promise<boolean> {
-  const flags = range.isFirstOnly ? ["--first"] : [];
-  const mode = range.modes.length === 1 ? ["--mode", ...range.modes] : [];
-  const main = new URL("simulate.ts", import.meta.url);
-  const [code] = await once(fork(main, ["--seeds", `${from}..${to}`, ...flags, ...mode]), "exit");
+async function runApart(words: readonly string[]): Promise<boolean> {
+  const [code] = await once(fork(new URL("simulate.ts", import.meta.url), words), "exit");
   return code === 0;
 }

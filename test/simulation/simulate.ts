@@ -15,7 +15,7 @@ import { exploreAll, runPlan } from "./exhaustive.ts";
 import { runMutants } from "./mutants.ts";
 import { readFaults } from "./planned.ts";
 import { MODES } from "./profile.ts";
-import { runSeeds, type Range } from "./seeds.ts";
+import { exploreBeside, runSeeds, type Range } from "./seeds.ts";
 
 const { values } = parseArgs({
   options: {
@@ -30,6 +30,8 @@ const { values } = parseArgs({
     exhaustive: { type: "boolean", default: false },
     faults: { type: "string" },
     pairs: { type: "boolean", default: false },
+    /** `3/8`: of the exhaustive worlds that part, in this process. */
+    part: { type: "string" },
     /** Worlds of balances in place of those of payments. */
     credits: { type: "boolean", default: false },
     /** Of the exhaustive worlds those in which the upstream works before it is settled. */
@@ -64,14 +66,14 @@ if (values.mutants) {
   );
   process.exitCode = violations.length === 0 ? 0 : 1;
 } else if (values.exhaustive) {
-  process.exitCode = (await exploreAll({
-    print,
-    modes,
-    pairs: values.pairs,
-    isAfter: values.after,
-  }))
-    ? 0
-    : 1;
+  const { pairs, after: isAfter } = values;
+  const [rest, by] = values.part?.split("/").map(Number) ?? [];
+  const flags = [...(pairs ? ["--pairs"] : []), ...(isAfter ? ["--after"] : [])];
+  const isKept =
+    rest === undefined || by === undefined
+      ? await exploreBeside(modes, flags, Number(values.jobs))
+      : await exploreAll({ print, modes, pairs, isAfter, part: { rest, by } });
+  process.exitCode = isKept ? 0 : 1;
 } else {
   const range = { ...rangeOf(), modes, isFirstOnly: values.first, isTraced: values.trace };
   process.exitCode = (await runSeeds(range, Number(values.jobs), print)) ? 0 : 1;
