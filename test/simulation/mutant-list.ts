@@ -288,6 +288,17 @@ export const MUTANTS: readonly Mutant[] = [
     unit: "test/unit/payments/sale/owed.test.ts",
   },
   {
+    name: "charges by a payment that was to be collected and was dropped",
+    changes: [
+      {
+        file: "src/payments/sale/paywall.ts",
+        find: "{ proof, signal, isNew: false }",
+        put: "{ proof, signal, isNew: true }",
+      },
+    ],
+    unit: "test/unit/payments/sale/owed.test.ts",
+  },
+  {
     name: "repeats a call where its node may have closed the connection",
     changes: [
       {

@@ -251,7 +251,8 @@ export class Paywall {
     let undecided: Admission | undefined;
     for (const earlier of owed) {
       notePayment(earlier.key);
-      const admission = await this.#join(earlier, presented, { proof, signal, isNew: true });
+      // What nobody has any more is not owed: it was never charged, and is not now.
+      const admission = await this.#join(earlier, presented, { proof, signal, isNew: false });
       // Not told of what is collected.
       if (admission === ANEW) continue;
       if (isUndecided(admission)) undecided ??= admission;
@@ -399,9 +400,7 @@ export class Paywall {
         if (claim.kind === "granted" && flight.unclaimed !== undefined) {
           return await this.#drop(key, flight, flight.unclaimed);
         }
-        if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
-          return await this.#drop(key, flight, ANEW);
-        }
+        if (claim.kind === "granted" && !isNew) return await this.#drop(key, flight, ANEW);
         isNew = false;
         const turn = await this.#take(key, claim, flight);
         if (typeof turn === "object" || turn === "unsure") return turn;

@@ -238,7 +238,11 @@ export const RUNS: readonly Run[] = [
     test: "test/chaos/credits.test.ts",
     calls: "runCredits",
   },
-  { like: /^npm run simulate(?: -- --count 50000)?$/, ...SIMULATION, calls: "runSeeds" },
+  {
+    like: /^npm run simulate(?: -- --seeds 210101\.\.243434 --jobs 2)?$/,
+    ...SIMULATION,
+    calls: "runSeeds",
+  },
   { like: /^npm run simulate -- --exhaustive$/, ...SIMULATION, calls: "exploreAll" },
   {
     like: /^npm run simulate -- --credits --count 400$/,

@@ -150,6 +150,22 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(await stateOf(ledger)).toBe("(none)");
   });
 
+  it("is not charged by what failed that he was to collect before, where another is owed", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = async () => Promise.reject(unknownFault());
+    expect(tell(await paywall.admit(presented(1)))).toBe("unknown");
+    expect(tell(await paywall.admit(presented(2)))).toBe("unknown");
+    facilitator.onSettle = async () => REVERTED;
+    expect(tell(await paywall.admit(presented(1)))).toBe("invalid_transaction_state");
+    facilitator.onSettle = async () => SETTLED;
+    const binding = "GET /other";
+    await paidOf(await paywall.admit(presented(3, { binding }))).undelivered(BROKEN);
+    facilitator.settled.length = 0;
+    await paidOf(await paywall.admit(presented(2, { binding }))).delivered();
+    expect(facilitator.settled).toEqual([]);
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+
   it("waits for what may be paid, and is charged once that has failed for certain", async () => {
     const { paywall, facilitator } = await paywallStage();
     facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
