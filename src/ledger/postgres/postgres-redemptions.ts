@@ -25,7 +25,7 @@ import { isHeld, reapWorker } from "./postgres-lives.ts";
 import type { PostgresOutbox } from "./postgres-outbox.ts";
 import { PostgresPots } from "./postgres-pots.ts";
 import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
-import { type OnUnreadable } from "./postgres-queues.ts";
+import type { OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import { digestOf } from "../tombstone.ts";
 import {
