@@ -8,11 +8,9 @@ import {
   type Ledger,
   type Queues,
   type Signing,
-  type SignInRecords,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
-import type { Upkeep } from "../../src/ledger/upkeep.ts";
-import type { Pots } from "../../src/ledger/pots.ts";
+import { over } from "../support/over.ts";
 import { never, type Boundary } from "./faults.ts";
 import type { Life } from "./virtual-time.ts";
 
@@ -42,9 +40,9 @@ export function faultyLedger(
     outbox: ledger.outbox,
     signing: faultySigning(ledger.signing, life, boundary, onSigned),
     queues: faultyQueues(ledger.queues, life, boundary),
-    upkeep: faultyUpkeep(ledger.upkeep, life, boundary),
-    signIns: faultySignIns(ledger.signIns, life, boundary),
-    pots: faultyPots(ledger.pots, life, boundary),
+    upkeep: callsOf(ledger.upkeep, life, boundary),
+    signIns: callsOf(ledger.signIns, life, boundary),
+    pots: callsOf(ledger.pots, life, boundary),
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     step: stepOf(ledger, life, boundary),
     answer: call("answer"),
@@ -65,12 +63,7 @@ function faultySigning(
   boundary: Boundary,
   onSigned: LedgerWatch["onSigned"],
 ): Signing {
-  const call = callsTo(signing, life, boundary);
-  return {
-    lease: call("lease"),
-    unlease: call("unlease"),
-    hasSigned: call("hasSigned"),
-    spends: call("spends"),
+  return over(callsOf(signing, life, boundary), {
     signed: (keys, account, sign, draws) =>
       boundary.cross(life, {
         name: "ledger.signed",
@@ -83,69 +76,29 @@ function faultySigning(
         },
         undone: () => void rollBack(signing, keys, account, sign).catch(() => undefined),
       }),
-    replaced: call("replaced"),
-    concluded: call("concluded"),
-    unfinished: call("unfinished"),
-    unattended: call("unattended"),
-    nextAccountNonce: call("nextAccountNonce"),
-  };
+  });
 }
 
 function faultyQueues(queues: Queues, life: Life, boundary: Boundary): Queues {
-  const call = callsTo(queues, life, boundary);
-  return {
-    handedOvers: call("handedOvers"),
-    doubted: call("doubted"),
-    offers: call("offers"),
-    refunds: call("refunds"),
+  return over(callsOf(queues, life, boundary), {
     offered: (signal) => whileAlive(life, queues.offered(signal)),
-  };
-}
-
-function faultyUpkeep(upkeep: Upkeep, life: Life, boundary: Boundary): Upkeep {
-  const call = callsTo(upkeep, life, boundary);
-  return {
-    resolveAsked: call("resolveAsked"),
-    reap: call("reap"),
-    sweep: call("sweep"),
-    forget: call("forget"),
-  };
-}
-
-function faultySignIns(
-  signIns: SignInRecords,
-  life: Life,
-  boundary: Boundary,
-  slowMs?: number,
-): SignInRecords {
-  const call = callsTo(signIns, life, boundary, slowMs);
-  return {
-    key: call("key"),
-    bought: call("bought"),
-    purchases: call("purchases"),
-    use: call("use"),
-  };
+  });
 }
 
 /** A worker's share, in the process that has the ledger. */
 function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): WorkerLife {
   const call = callsTo(worker, life, boundary, STATEMENT_MS);
   return {
-    pots: faultyPots(worker.pots, life, boundary, STATEMENT_MS),
+    pots: callsOf(worker.pots, life, boundary, STATEMENT_MS),
     step: stepOf(worker, life, boundary, STATEMENT_MS),
     answer: call("answer"),
     recall: call("recall"),
     buried: call("buried"),
     noteUsedElsewhere: call("noteUsedElsewhere"),
-    signIns: faultySignIns(worker.signIns, life, boundary, STATEMENT_MS),
+    signIns: callsOf(worker.signIns, life, boundary, STATEMENT_MS),
     end: call("end"),
     changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
   };
-}
-
-function faultyPots(pots: Pots, life: Life, boundary: Boundary, slowMs?: number): Pots {
-  const call = callsTo(pots, life, boundary, slowMs);
-  return { draw: call("draw"), balances: call("balances") };
 }
 
 /** Each transition is a boundary of its own, by its kind. */
@@ -185,6 +138,17 @@ function callsTo<Called extends object>(
       });
     return call as Called[Name];
   };
+}
+
+/** A part of which every method is such a call. */
+function callsOf<Part extends object>(
+  part: Part,
+  life: Life,
+  boundary: Boundary,
+  slowMs?: number,
+): Part {
+  const call = callsTo(part, life, boundary, slowMs);
+  return new Proxy(part, { get: (_, name) => call(String(name) as keyof Part & string) });
 }
 
 function unavailable(): LedgerUnavailable {

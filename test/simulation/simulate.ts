@@ -11,6 +11,7 @@
  *     npm run simulate -- --mutants --case giving-away
  */
 import { parseArgs } from "node:util";
+import { runCredits } from "./credits/credits-seeds.ts";
 import { exploreAll, runPlan } from "./exhaustive.ts";
 import { runMutants } from "./mutants.ts";
 import { readFaults } from "./planned.ts";
@@ -50,8 +51,6 @@ const modes = values.mode === undefined ? MODES : MODES.filter((mode) => mode ==
 if (values.mutants) {
   process.exitCode = (await runMutants(values.case, print)) ? 0 : 1;
 } else if (values.credits) {
-  // Not a part of what worlds of payments need, which are run in copies of that alone.
-  const { runCredits } = await import("./credits/credits-seeds.ts");
   const { from, to } = rangeOf();
   const { violations, answered, refused, crashes, refunded } = await runCredits(from, to);
   for (const each of violations) print(each);
